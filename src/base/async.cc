@@ -1,0 +1,93 @@
+#include "base/async.h"
+
+#include <algorithm>
+#include <asio/async_result.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
+#include <utility>
+
+namespace rex {
+
+TimePoint deadline_after(std::optional<Milliseconds> delay) {
+  if (!delay) {
+    return never;
+  }
+  const TimePoint now = Clock::now();
+  return *delay < std::chrono::duration_cast<Milliseconds>(never - now) ? now + *delay : never;
+}
+
+void spawn(Executor executor, Task<> task, std::function<void(std::exception_ptr)> done) {
+  asio::co_spawn(executor, std::move(task), std::move(done));
+}
+
+Waiter::~Waiter() {
+  if (alive_) {
+    *alive_ = nullptr;
+  }
+  for (Event* event : events_) {
+    std::erase(event->waiters_, this);
+  }
+}
+
+void Waiter::subscribe(Event& event) {
+  events_.push_back(&event);
+  event.waiters_.push_back(this);
+}
+
+void Waiter::wake() {
+  woken_ = true;
+  resume();
+}
+
+void Waiter::resume() {
+  if (resume_) {
+    timer_.cancel();
+    auto handler = std::exchange(resume_, nullptr);
+    asio::post(timer_.get_executor(), std::move(handler));
+  }
+}
+
+Task<> Waiter::until(TimePoint deadline) {
+  if (!std::exchange(woken_, false)) {
+    auto park = [this, deadline](auto handler) {
+      resume_ = std::move(handler);
+      if (deadline != never) {
+        timer_.expires_at(deadline);
+        if (!alive_) {
+          alive_ = std::make_shared<Waiter*>(this);
+        }
+        timer_.async_wait([alive = alive_](const std::error_code& error) {
+          if (!error && *alive != nullptr) {
+            (*alive)->resume();
+          }
+        });
+      }
+    };
+    const asio::use_awaitable_t<Executor> token;
+    co_await asio::async_initiate<const asio::use_awaitable_t<Executor>, void()>(std::move(park), token);
+    woken_ = false;
+  }
+}
+
+Event::~Event() {
+  for (Waiter* waiter : waiters_) {
+    std::erase(waiter->events_, this);
+    waiter->wake();
+  }
+}
+
+void Event::notify() {
+  for (Waiter* waiter : waiters_) {
+    waiter->wake();
+  }
+}
+
+void Cancel::request(Wish wish) {
+  if (wish > wish_) {
+    wish_ = wish;
+    changed_.notify();
+  }
+}
+
+}  // namespace rex

@@ -1,0 +1,103 @@
+// All coroutine craft: what a task is, how one is started, how one waits. Nothing else in the program spells out
+// asio's coroutine machinery.
+//
+// There is one loop thread. A task is an asio awaitable on that loop. House rules (a scar of g++ 12, which destroys
+// such temporaries twice): coroutines are named functions or members, take their parameters by value, and a lambda or
+// aggregate is named before it is moved into a co_await expression.
+#pragma once
+
+#include <asio/any_completion_handler.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/io_context.hpp>
+#include <asio/basic_waitable_timer.hpp>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace rex {
+
+using Clock = std::chrono::steady_clock;
+using TimePoint = Clock::time_point;
+using Milliseconds = std::chrono::milliseconds;
+using Loop = asio::io_context;
+using Executor = asio::io_context::executor_type;
+using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, Executor>;
+
+/// A coroutine on the loop.
+template <class T = void>
+using Task = asio::awaitable<T, Executor>;
+
+/// Never comes. A deadline of `never` costs no timer.
+inline constexpr TimePoint never = TimePoint::max();
+
+/// `now + delay`, or `never` when there is no delay; a sum past the clock's range is `never` too.
+TimePoint deadline_after(std::optional<Milliseconds> delay);
+
+/// Starts `task` on the loop. `done` is called on the loop with what escaped from it, or null.
+/// `task` must own (by value or shared_ptr) all it uses.
+void spawn(Executor executor, Task<> task, std::function<void(std::exception_ptr)> done);
+
+
+class Event;
+
+/// A place where one coroutine waits until somebody wakes it or a time comes.
+/// A wake that comes while nobody waits is remembered once, so "check, then wait" loses nothing.
+/// Subscribe it to any number of Events. Not copyable or movable; lives in the waiting coroutine's frame.
+class Waiter {
+ public:
+  explicit Waiter(Executor executor) : timer_(executor) {}
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
+  ~Waiter();
+
+  void subscribe(Event& event);
+  void wake();
+  /// Returns at the next wake, or at `deadline`; spurious returns are allowed, so callers loop on a condition.
+  Task<> until(TimePoint deadline);
+
+ private:
+  friend class Event;
+  void resume();
+
+  Timer timer_;
+  asio::any_completion_handler<void()> resume_;
+  bool woken_ = false;
+  std::vector<Event*> events_;
+  // A timer that has already expired cannot be cancelled: its handler may run after this Waiter is gone.
+  std::shared_ptr<Waiter*> alive_;
+};
+
+/// Something that happens again and again. Wakes every Waiter that has subscribed.
+class Event {
+ public:
+  Event() = default;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event();
+  void notify();
+
+ private:
+  friend class Waiter;
+  std::vector<Waiter*> waiters_;
+};
+
+/// The wish of a client that a request should end early. Owned by the request; handlers that wait subscribe to it.
+class Cancel {
+ public:
+  enum class Wish { none, stop_waiting, stop_work };
+
+  [[nodiscard]] Wish wish() const { return wish_; }
+  explicit operator bool() const { return wish_ != Wish::none; }
+  /// The first wish holds, except that stop_work outranks stop_waiting.
+  void request(Wish wish);
+  Event& changed() { return changed_; }
+
+ private:
+  Wish wish_ = Wish::none;
+  Event changed_;
+};
+
+}  // namespace rex

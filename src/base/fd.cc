@@ -1,0 +1,38 @@
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+
+namespace rex {
+
+void Fd::reset(int fd) {
+  if (fd_ >= 0) {
+    ::close(fd_);
+  }
+  fd_ = fd;
+}
+
+Pipe make_pipe(int flags) {
+  int ends[2];
+  if (::pipe2(ends, flags | O_CLOEXEC) != 0) {
+    throw os_error("cannot make a pipe", errno);
+  }
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+void write_all(int fd, std::string_view data, std::string_view what) {
+  while (!data.empty()) {
+    const ssize_t n = ::write(fd, data.data(), data.size());
+    if (n >= 0) {
+      data.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno != EINTR) {
+      throw os_error(what, errno);
+    }
+  }
+}
+
+}  // namespace rex
