@@ -174,21 +174,26 @@ std::optional<std::string> utf8_to_latin1(std::string_view text) {
 }
 
 std::string to_base64(std::string_view bytes) {
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
+  std::string out((bytes.size() + 2) / 3 * 4, '=');
   const auto digit = [](std::uint32_t bits, int shift) { return kDigits[(bits >> shift) & 63]; };
-  const auto byte_at = [&bytes](std::size_t i) { return std::uint32_t{static_cast<Byte>(bytes[i])}; };
+  const auto byte_at = [bytes](std::size_t i) { return std::uint32_t{static_cast<Byte>(bytes[i])}; };
+  char* to = out.data();
   std::size_t at = 0;
   for (; at + 3 <= bytes.size(); at += 3) {
     const std::uint32_t bits = byte_at(at) << 16 | byte_at(at + 1) << 8 | byte_at(at + 2);
-    const char group[4] = {digit(bits, 18), digit(bits, 12), digit(bits, 6), digit(bits, 0)};
-    out.append(group, 4);
+    *to++ = digit(bits, 18);
+    *to++ = digit(bits, 12);
+    *to++ = digit(bits, 6);
+    *to++ = digit(bits, 0);
   }
-  const std::size_t rest = bytes.size() - at;
-  if (rest > 0) {
-    const std::uint32_t bits = byte_at(at) << 16 | (rest == 2 ? byte_at(at + 1) << 8 : 0);
-    const char group[4] = {digit(bits, 18), digit(bits, 12), rest == 2 ? digit(bits, 6) : '=', '='};
-    out.append(group, 4);
+  if (at < bytes.size()) {
+    const bool two = bytes.size() - at == 2;
+    const std::uint32_t bits = byte_at(at) << 16 | (two ? byte_at(at + 1) << 8 : 0);
+    *to++ = digit(bits, 18);
+    *to++ = digit(bits, 12);
+    if (two) {
+      *to++ = digit(bits, 6);
+    }
   }
   return out;
 }
@@ -197,34 +202,27 @@ std::optional<std::string> from_base64(std::string_view text) {
   if (text.size() % 4 != 0) {
     return std::nullopt;
   }
-  std::size_t padding = 0;
-  while (padding < 2 && text.ends_with('=')) {
+  for (int padding = 0; padding < 2 && text.ends_with('='); ++padding) {
     text.remove_suffix(1);
-    ++padding;
   }
-  std::string out;
-  out.reserve(text.size() / 4 * 3 + 2);
+  std::string out(text.size() * 3 / 4, '\0');
+  char* to = out.data();
   std::uint32_t bits = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const Byte value = kDigitValues[static_cast<Byte>(text[i])];
-    if (value == kNoDigit) {
-      return std::nullopt;
-    }
-    bits = bits << 6 | value;
-    if (i % 4 == 3) {
-      const char group[3] = {static_cast<char>(bits >> 16), static_cast<char>(bits >> 8), static_cast<char>(bits)};
-      out.append(group, 3);
-      bits = 0;
+  int pending = 0;   // bits not written yet
+  Byte problem = 0;  // digits use six bits, so what is no digit shows in the seventh
+  for (const char c : text) {
+    const Byte value = kDigitValues[static_cast<Byte>(c)];
+    problem |= value;
+    bits = bits << 6 | (value & 63U);
+    pending += 6;
+    if (pending >= 8) {
+      pending -= 8;
+      *to++ = static_cast<char>(bits >> pending);
     }
   }
-  if (padding == 1) {  // 18 bits, of which 16 count
-    out += static_cast<char>(bits >> 10);
-    out += static_cast<char>(bits >> 2);
-    return (bits & 0x3) == 0 ? std::optional(out) : std::nullopt;
-  }
-  if (padding == 2) {  // 12 bits, of which 8 count
-    out += static_cast<char>(bits >> 4);
-    return (bits & 0xF) == 0 ? std::optional(out) : std::nullopt;
+  const std::uint32_t unused = bits & ((1U << pending) - 1);
+  if ((problem & 64) != 0 || unused != 0) {
+    return std::nullopt;
   }
   return out;
 }

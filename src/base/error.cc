@@ -1,6 +1,9 @@
 #include "base/error.h"
 
+#include <cctype>
 #include <cstring>
+
+#include "base/encoding.h"
 
 namespace rex {
 
@@ -61,23 +64,52 @@ Error invalid_params(std::string_view member, std::string_view problem) {
 }
 
 Error limit_exceeded(std::string_view limit, std::int64_t value, std::int64_t max) {
-  Error error(Fault::LimitExceeded, std::string(limit) + " is " + std::to_string(value) + ", the most allowed is " +
-                                        std::to_string(max));
+  Error error(Fault::LimitExceeded,
+              std::string(limit) + " is " + std::to_string(value) + ", the most allowed is " + std::to_string(max));
   return std::move(error).with("limit", std::string(limit)).with("value", value).with("max", max);
 }
 
-std::string printable(std::string_view text, std::size_t max_bytes) {
-  std::string out;
-  for (const char c : text.substr(0, max_bytes)) {
+namespace {
+
+void append_escaped(std::string& out, std::string_view bytes) {
+  static constexpr char hex[] = "0123456789abcdef";
+  for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte >= 0x7f) {
-      static constexpr char hex[] = "0123456789abcdef";
-      out += "\\x";
-      out += hex[byte >> 4];
-      out += hex[byte & 15];
+    out += "\\x";
+    out += hex[byte >> 4];
+    out += hex[byte & 15];
+  }
+}
+
+/// Whether `text` begins with a control character: C0, DEL or C1 (the last as UTF-8).
+bool begins_with_control(std::string_view text) {
+  const auto byte = static_cast<unsigned char>(text[0]);
+  return byte < 0x20 || byte == 0x7f || (byte == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0);
+}
+
+/// Whether `text` begins with what a reader would take for one of our own escapes.
+bool begins_like_an_escape(std::string_view text) {
+  const auto is_hex = [](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; };
+  return text.size() >= 4 && text.starts_with("\\x") && is_hex(text[2]) && is_hex(text[3]);
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t max_bytes) {
+  std::string_view rest = text.substr(0, max_bytes);
+  if (rest.size() < text.size()) {
+    rest.remove_suffix(incomplete_utf8_tail(rest));
+  }
+  std::string out;
+  while (!rest.empty()) {
+    const std::size_t length = utf8_sequence(rest);
+    const std::string_view next = rest.substr(0, length == 0 ? 1 : length);
+    if (length == 0 || begins_with_control(rest) || begins_like_an_escape(rest)) {
+      append_escaped(out, next);
     } else {
-      out += c;
+      out += next;
     }
+    rest.remove_prefix(next.size());
   }
   if (text.size() > max_bytes) {
     out += "… (" + std::to_string(text.size()) + " bytes)";

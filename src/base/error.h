@@ -101,7 +101,9 @@ Error invalid_params(std::string_view member, std::string_view problem);
 /// LimitExceeded `{limit, value, max}`; `limit` is a name of `initialize.limits`.
 Error limit_exceeded(std::string_view limit, std::int64_t value, std::int64_t max);
 
-/// `text` with control characters, invalid UTF-8 and all beyond `max_bytes` made harmless, to be put into a message.
+/// `text` made harmless, to be put into a message. Text stays readable in every language; control characters and bytes
+/// that are no UTF-8 become `\xHH`, as does a backslash that would look like one of these; what lies beyond `max_bytes`
+/// is cut at a character boundary, and the whole size told.
 std::string printable(std::string_view text, std::size_t max_bytes = 256);
 
 }  // namespace rex
