@@ -1,0 +1,138 @@
+// One JSON-RPC 2.0 endpoint over a Transport: reads messages, runs each request as a task of its own, and sees to it
+// that every request gets exactly one answer. Must not know any method but $/cancelRequest and $/progress.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/async.h"
+#include "base/error.h"
+#include "rpc/framing.h"
+#include "rpc/lifecycle.h"
+#include "rpc/limits.h"
+#include "rpc/message.h"
+#include "transports/transport.h"
+
+namespace rex::rpc {
+
+class Connection;
+class Batch;
+
+/// One request from its arrival to its answer. Handlers get it by reference; it lives until they return.
+class Call {
+ public:
+  Call(std::shared_ptr<Connection> connection, std::string id) : connection_(std::move(connection)), id_(std::move(id)) {}
+
+  /// The client's wish to end this early; a handler that waits subscribes a Waiter to cancel().changed().
+  Cancel& cancel() { return cancel_; }
+  [[nodiscard]] const std::shared_ptr<Connection>& connection() const { return connection_; }
+  /// The id as the client wrote it, JSON.
+  [[nodiscard]] const std::string& id() const { return id_; }
+  /// Sends `$/progress {token, value}`.
+  void progress(nlohmann::json token, nlohmann::json value);
+
+ private:
+  std::shared_ptr<Connection> connection_;
+  std::string id_;
+  Cancel cancel_;
+};
+
+/// What stands behind a Connection and does the work: the Router in production, a few lines in a test.
+class Service {
+ public:
+  virtual ~Service() = default;
+  /// Answers one request: a result, or an exception that becomes the error. `params` is null if absent.
+  virtual Task<nlohmann::json> call(std::string method, nlohmann::json params, Call& call) = 0;
+  /// Takes one notification, at once and in order. Whatever escapes is logged and goes no further.
+  virtual void notification(std::string method, nlohmann::json params, const std::shared_ptr<Connection>& from) = 0;
+};
+
+/// Symmetric: it has no client end and no server end. Its read loop never waits for a write or a handler, so that a
+/// cancel or a ping is seen while any number of calls are pending. Always held by shared_ptr: calls outlive the stream.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  struct Options {
+    Limits limits;
+    bool trusted = true;
+    /// Where incidents and reasons for closing are told; never the peer's payload.
+    std::function<void(std::string_view)> log;
+  };
+
+  /// `service` must outlive the loop.
+  Connection(Executor executor, std::unique_ptr<Transport> transport, Service& service, Options options);
+  ~Connection();
+
+  /// Serves until the end. End of input is a half-close: what was read is answered and flushed first. It returns at
+  /// once when the peer can no longer read, after close(), and on a broken stream. No call is cancelled by any of this.
+  Task<> run();
+
+  /// Sends a notification. Dropped silently once closed. Never waits; see unsent_bytes().
+  void notify(std::string_view method, const nlohmann::json& params);
+  /// Sends a request and waits for its answer. Throws the peer's error as it came, or HostLost when the stream ends.
+  Task<nlohmann::json> call(std::string method, nlohmann::json params);
+  /// Ends the connection: no more input; what is already queued is still written if the peer takes it at once.
+  void close(std::string_view reason);
+
+  /// No answer can reach the peer any more: `connection` sessions, attachments and names of this peer end now.
+  [[nodiscard]] bool is_closed() const { return closed_; }
+  /// Notified when is_closed() becomes true.
+  Event& closed() { return closed_event_; }
+  [[nodiscard]] const std::string& close_reason() const { return close_reason_; }
+
+  Lifecycle& lifecycle() { return lifecycle_; }
+  [[nodiscard]] const Limits& limits() const { return options_.limits; }
+  [[nodiscard]] Executor executor() const { return executor_; }
+  [[nodiscard]] std::size_t in_flight() const { return calls_.size(); }
+  /// Output the peer has not taken yet. A stream of notifications waits for drained() while this is large.
+  [[nodiscard]] std::size_t unsent_bytes() const { return output_.size() - sent_; }
+  /// Notified whenever unsent output has been written.
+  Event& drained() { return drained_; }
+
+ private:
+  struct Outgoing;
+  using Reply = std::function<void(std::string)>;
+
+  Task<> watch_peer();
+  Task<> drain();
+  Task<> serve(std::shared_ptr<Call> call, std::string key, Request request, std::shared_ptr<Batch> batch,
+               std::size_t slot);
+  void take(std::string_view bytes);
+  void take_frame(const Frame& frame);
+  void take_message(Message message, const std::shared_ptr<Batch>& batch, std::size_t slot);
+  void take_request(Request request, const std::shared_ptr<Batch>& batch, std::size_t slot);
+  void take_notification(Request notification);
+  void take_response(Response response);
+  void cancel_request(std::string_view params_text);
+  void answer(const std::shared_ptr<Batch>& batch, std::size_t slot, std::string reply);
+  std::string failure_of(std::string_view id, std::exception_ptr escaped);
+  void send(std::string_view body);
+  void flush();
+  void log(std::string_view line) const;
+
+  Executor executor_;
+  std::unique_ptr<Transport> transport_;
+  Service& service_;
+  Options options_;
+  Lifecycle lifecycle_;
+  FrameDecoder decoder_;
+  std::map<std::string, std::shared_ptr<Call>> calls_;  // by the id's value; at most limits.in_flight
+  std::map<std::string, Outgoing*> outgoing_;           // by our id; each lives in the frame of a call()
+  std::uint64_t next_id_ = 1;
+  std::size_t stray_responses_ = 0;
+  std::string output_;  // bytes before sent_ are written; bounded by limits.unsent_bytes plus the replies in flight
+  std::size_t sent_ = 0;
+  bool corked_ = false;    // replies made while one chunk is taken apart leave in one write
+  bool draining_ = false;  // drain() runs and owns the output
+  bool closed_ = false;
+  std::string close_reason_;
+  Event closed_event_;
+  Event drained_;
+  Event idle_;  // a call was answered
+};
+
+}  // namespace rex::rpc

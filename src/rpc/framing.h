@@ -1,0 +1,75 @@
+// Where one message ends and the next begins: Content-Length headers or JSON lines, told apart by the first byte.
+// No I/O and no JSON.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "rpc/limits.h"
+
+namespace rex::rpc {
+
+enum class Framing { unknown, headers, lines };
+
+/// One message as it arrived, or what is wrong with one that could be stepped over.
+struct Frame {
+  std::string_view body;         // valid until the next call of the decoder
+  std::optional<Error> refused;  // set: the body was discarded, answer this with id null and go on
+};
+
+/// Passive: eats bytes in pieces of any size, hands out frames; the same bytes give the same frames however they are
+/// cut. Never guesses: whatever is not exactly a frame breaks the stream for good, because two readers that disagree
+/// on where a message ends can be made to execute different things.
+class FrameDecoder {
+ public:
+  explicit FrameDecoder(const Limits& limits) : limits_(limits) {}
+
+  /// `bytes` must stay valid until next() has returned nullopt; only then comes the next feed().
+  void feed(std::string_view bytes) { input_ = bytes; }
+  /// The input is over: a last line without LF becomes a frame. Half a frame with headers is dropped.
+  void end_of_input() { ended_ = true; }
+  std::optional<Frame> next();
+
+  [[nodiscard]] Framing framing() const { return framing_; }
+  /// Why nothing more will ever come out; empty while the stream is sound.
+  [[nodiscard]] std::string_view broken() const { return broken_; }
+  /// Whether at least one frame came before: only then is the peer worth an error message.
+  [[nodiscard]] bool spoke_before() const { return frames_ > 0; }
+
+ private:
+  enum class State { start, header, body, skip_body, line, skip_line };
+
+  void start();
+  std::optional<Frame> read_header();
+  std::optional<Frame> read_body();
+  std::optional<Frame> read_line();
+  std::optional<Frame> header_complete();
+  bool end_header_line();
+  std::optional<Frame> refuse(Error error);
+  std::optional<Frame> break_stream(std::string_view reason);
+
+  Limits limits_;
+  std::string_view input_;
+  bool ended_ = false;
+  Framing framing_ = Framing::unknown;
+  State state_ = State::start;
+  std::string_view broken_;
+  std::uint64_t frames_ = 0;
+
+  std::string held_;  // a frame or a header line that is not complete; at most limits.frame_bytes (header_bytes)
+  bool handed_out_ = false;  // held_ is the body of the last frame
+  std::size_t header_bytes_ = 0;
+  std::size_t header_lines_ = 0;
+  std::optional<std::uint64_t> content_length_;
+  std::optional<std::string> content_type_;
+  std::uint64_t missing_ = 0;  // bytes of the body that have not arrived
+};
+
+/// `body` with what `framing` puts around it; `unknown` is sent as headers. `body` must be one line of JSON.
+std::string frame_header(Framing framing, std::size_t body_bytes);
+std::string_view frame_trailer(Framing framing);
+
+}  // namespace rex::rpc
