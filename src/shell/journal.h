@@ -45,7 +45,7 @@ class Journal {
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
 
   /// Copies up to `size` bytes from `offset` on and returns how many: less than `size` only at `end()`; 0 when `offset`
-  /// is not within [oldest(), end()).
+  /// is not within [oldest(), end()), be it that reading the spool has just failed.
   std::size_t read(Offset offset, char* buffer, std::size_t size);
 
   /// Hands [from, to), in order and in pieces of at most kMaxMemory, to `see` until it returns false; a piece is valid
@@ -57,21 +57,23 @@ class Journal {
   [[nodiscard]] int degraded() const { return degraded_; }
 
  private:
+  [[nodiscard]] std::size_t used() const { return end_ - memory_from_; }
+  [[nodiscard]] std::size_t most_memory() const;
+  [[nodiscard]] bool spooling() const { return capacity_ > kMaxMemory && degraded_ == 0; }
   [[nodiscard]] std::string_view in_memory(Offset offset, Offset to) const;
   void grow();
-  void evict(std::size_t size);
-  bool open_spool();
-  bool spool(std::string_view bytes, Offset at);
-  void degrade(int error_number);
+  void evict();
+  bool write_spool(std::string_view bytes);
   std::size_t read_spool(Offset offset, char* buffer, std::size_t size);
+  void degrade(int error_number);
 
   std::size_t capacity_;
   std::string spool_directory_;
-  std::string ring_;      // a power of two of bytes, 0 to kMaxMemory; byte `o` stands at o % size
-  Offset start_;          // nothing below was ever written, or it is lost beyond the bound
-  Offset memory_from_;    // [memory_from_, end_) is in ring_, everything below in the spool
+  std::string ring_;    // a power of two of bytes, 0 to kMaxMemory; byte `o` stands at o % size
+  Offset start_;        // nothing below was ever written, or it is lost beyond the bound
+  Offset memory_from_;  // [memory_from_, end_) is in ring_, everything below in the spool
   Offset end_;
-  Fd spool_;              // circular: byte `o` stands at o % capacity_
+  Fd spool_;  // circular: byte `o` stands at o % capacity_
   int degraded_ = 0;
 };
 
