@@ -68,7 +68,7 @@ HostPath parse_host(std::string_view path) {
 Task<json> Router::call(std::string method, json params, rpc::Call& call) {
   const HostPath host = host_of(method, params);
   if (!host.first.empty()) {
-    throw Error(Fault::HostNotFound, "no host " + host.first).with("host", host.first);
+    throw Error(Fault::HostNotFound, "no host " + host.first).with("name", host.first);
   }
   return local_.call(method, std::move(params), call);
 }

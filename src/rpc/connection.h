@@ -2,11 +2,13 @@
 // that every request gets exactly one answer. Must not know any method but $/cancelRequest and $/progress.
 #pragma once
 
+#include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -34,7 +36,7 @@ class Call {
   /// The id as the client wrote it, JSON.
   [[nodiscard]] const std::string& id() const { return id_; }
   /// Sends `$/progress {token, value}`.
-  void progress(nlohmann::json token, nlohmann::json value);
+  void progress(const nlohmann::json& token, const nlohmann::json& value);
 
  private:
   std::shared_ptr<Connection> connection_;
@@ -95,24 +97,28 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   struct Outgoing;
-  using Reply = std::function<void(std::string)>;
+  using Self = std::shared_ptr<Connection>;  // a task's share: calls and writes outlive run()
 
-  Task<> watch_peer();
-  Task<> drain();
+  Task<> watch_peer(Self self);
+  Task<> drain(Self self);
   Task<> serve(std::shared_ptr<Call> call, std::string key, Request request, std::shared_ptr<Batch> batch,
                std::size_t slot);
+  Task<std::size_t> read(std::span<char> buffer);
   void take(std::string_view bytes);
   void take_frame(const Frame& frame);
   void take_message(Message message, const std::shared_ptr<Batch>& batch, std::size_t slot);
   void take_request(Request request, const std::shared_ptr<Batch>& batch, std::size_t slot);
   void take_notification(Request notification);
   void take_response(Response response);
-  void cancel_request(std::string_view params_text);
+  void take_cancel(const Request& notification);
   void answer(const std::shared_ptr<Batch>& batch, std::size_t slot, std::string reply);
-  std::string failure_of(std::string_view id, std::exception_ptr escaped);
+  void count_out(const std::shared_ptr<Batch>& batch);
+  std::string failure_of(const Call& call, std::string_view method, const std::exception_ptr& escaped);
   void send(std::string_view body);
   void flush();
-  void log(std::string_view line) const;
+  void lose(std::string_view reason);
+  void wake_outgoing();
+  void log(const std::string& line) const;
 
   Executor executor_;
   std::unique_ptr<Transport> transport_;
@@ -124,15 +130,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::map<std::string, Outgoing*> outgoing_;           // by our id; each lives in the frame of a call()
   std::uint64_t next_id_ = 1;
   std::size_t stray_responses_ = 0;
-  std::string output_;  // bytes before sent_ are written; bounded by limits.unsent_bytes plus the replies in flight
+  std::string output_;  // bytes before sent_ are written; limits.unsent_bytes, the replies in flight and notify() bound it
   std::size_t sent_ = 0;
-  bool corked_ = false;    // replies made while one chunk is taken apart leave in one write
-  bool draining_ = false;  // drain() runs and owns the output
+  bool corked_ = false;       // replies made while one chunk is taken apart leave in one write
+  bool draining_ = false;     // drain() runs and owns the output
+  bool input_ended_ = false;  // nothing we ask the peer will be answered any more
   bool closed_ = false;
   std::string close_reason_;
   Event closed_event_;
   Event drained_;
-  Event idle_;  // a call was answered
+  Event answered_;
 };
 
 }  // namespace rex::rpc

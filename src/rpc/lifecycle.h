@@ -16,8 +16,10 @@ class Lifecycle {
 
   /// Why a request for `method` must be refused now: ServerNotInitialized or InvalidRequest; nullopt if it may run.
   [[nodiscard]] std::optional<Error> refusal(std::string_view method) const;
-  /// Whether notifications other than `exit` still have an effect.
-  [[nodiscard]] bool accepts_notifications() const { return (trusted_ || initialized_) && !shut_down_; }
+  /// Whether a notification still has an effect; `exit` always has.
+  [[nodiscard]] bool heeds(std::string_view notification) const {
+    return notification == "exit" || ((trusted_ || initialized_) && !shut_down_);
+  }
 
   /// `initialize` succeeded. A failed one changes nothing: the client may try again.
   void initialized() { initialized_ = true; }

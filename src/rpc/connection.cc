@@ -1,0 +1,426 @@
+#include "rpc/connection.h"
+
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace rex::rpc {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t read_bytes = 64u << 10;
+constexpr std::size_t kept_bytes = 1u << 20;  // capacity an idle output may keep
+constexpr std::int64_t retry_after_ms = 100;
+
+void must_not_escape(const std::exception_ptr& escaped) {
+  if (escaped) {
+    std::rethrow_exception(escaped);
+  }
+}
+
+std::string new_incident() {
+  std::random_device random;
+  char text[9];
+  std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(random()));
+  return text;
+}
+
+}  // namespace
+
+/// The answers of one batch; they leave together when the last of them is there.
+class Batch {
+ public:
+  explicit Batch(std::size_t messages) : replies_(messages) {}
+  void expect_one() { ++missing_; }
+  void put(std::size_t slot, std::string reply) { replies_[slot] = std::move(reply); }
+  /// True when that was the last.
+  bool one_less() { return --missing_ == 0; }
+
+  /// Empty if there is nothing to answer.
+  [[nodiscard]] std::string text() const {
+    std::string text;
+    for (const std::string& reply : replies_) {
+      if (!reply.empty()) {
+        text += text.empty() ? '[' : ',';
+        text += reply;
+      }
+    }
+    return text.empty() ? text : text + ']';
+  }
+
+ private:
+  std::vector<std::string> replies_;  // at most limits.batch
+  std::size_t missing_ = 1;           // the batch itself, while it is taken apart
+};
+
+/// One request of ours that waits for the peer. Takes itself off the list, also when its coroutine is destroyed.
+struct Connection::Outgoing {
+  Outgoing(Connection& owner, std::string its_id) : connection(owner), id(std::move(its_id)), waiter(owner.executor_) {
+    connection.outgoing_.emplace(id, this);
+  }
+  Outgoing(const Outgoing&) = delete;
+  Outgoing& operator=(const Outgoing&) = delete;
+  ~Outgoing() { connection.outgoing_.erase(id); }
+
+  Connection& connection;
+  std::string id;
+  Waiter waiter;
+  std::optional<Response> response;
+};
+
+void Call::progress(const json& token, const json& value) {
+  connection_->notify("$/progress", json{{"token", token}, {"value", value}});
+}
+
+Connection::Connection(Executor executor, std::unique_ptr<Transport> transport, Service& service, Options options)
+    : executor_(executor),
+      transport_(std::move(transport)),
+      service_(service),
+      options_(std::move(options)),
+      lifecycle_(options_.trusted),
+      decoder_(options_.limits) {}
+
+Connection::~Connection() = default;
+
+Task<> Connection::run() {
+  const Self self = shared_from_this();
+  spawn(executor_, watch_peer(self), must_not_escape);
+  Waiter waiter(executor_);
+  waiter.subscribe(drained_);
+  waiter.subscribe(answered_);
+  waiter.subscribe(closed_event_);
+
+  std::vector<char> buffer(read_bytes);
+  while (!closed_ && decoder_.broken().empty()) {
+    while (!closed_ && unsent_bytes() > options_.limits.unsent_bytes) {
+      co_await waiter.until(never);
+    }
+    const std::size_t n = co_await read(buffer);
+    if (n == 0) {
+      decoder_.end_of_input();
+      take({});
+      break;
+    }
+    take(std::string_view(buffer.data(), n));
+  }
+  input_ended_ = true;
+  wake_outgoing();
+  if (!decoder_.broken().empty()) {
+    log("stream refused: " + std::string(decoder_.broken()));
+    if (decoder_.spoke_before()) {
+      Error error(Fault::InvalidRequest, std::string(decoder_.broken()));
+      send(error_message("null", error));
+    }
+  }
+  // A half-close, and the same for a broken stream: what came before is still answered.
+  while (!closed_ && (!calls_.empty() || unsent_bytes() > 0)) {
+    co_await waiter.until(never);
+  }
+  lose(decoder_.broken().empty() ? "end of input" : decoder_.broken());
+}
+
+/// 0 at the end, whatever its cause.
+Task<std::size_t> Connection::read(std::span<char> buffer) {
+  try {
+    co_return co_await transport_->read_some(buffer);
+  } catch (const Error& error) {
+    lose(error.message());
+  }
+  co_return 0;
+}
+
+Task<> Connection::watch_peer(Self self) {
+  if (co_await transport_->gone()) {
+    lose("the peer hung up");
+  }
+}
+
+void Connection::take(std::string_view bytes) {
+  corked_ = true;
+  decoder_.feed(bytes);
+  while (!closed_) {
+    const std::optional<Frame> frame = decoder_.next();
+    if (!frame) {
+      break;
+    }
+    take_frame(*frame);
+  }
+  corked_ = false;
+  flush();
+}
+
+void Connection::take_frame(const Frame& frame) {
+  if (frame.refused) {
+    send(error_message("null", *frame.refused));
+    return;
+  }
+  Parsed parsed = parse_messages(frame.body, options_.limits);
+  std::shared_ptr<Batch> batch;
+  if (parsed.batch) {
+    batch = std::make_shared<Batch>(parsed.messages.size());
+  }
+  for (std::size_t slot = 0; slot < parsed.messages.size() && !closed_; ++slot) {
+    take_message(std::move(parsed.messages[slot]), batch, slot);
+  }
+  if (batch) {
+    count_out(batch);
+  }
+}
+
+void Connection::take_message(Message message, const std::shared_ptr<Batch>& batch, std::size_t slot) {
+  if (auto* request = std::get_if<Request>(&message)) {
+    if (request->id) {
+      if (batch) {
+        batch->expect_one();
+      }
+      take_request(std::move(*request), batch, slot);
+    } else {
+      take_notification(std::move(*request));
+    }
+  } else if (auto* response = std::get_if<Response>(&message)) {
+    take_response(std::move(*response));
+  } else {
+    if (batch) {
+      batch->expect_one();
+    }
+    const auto& invalid = std::get<Invalid>(message);
+    answer(batch, slot, error_message(invalid.id, invalid.error));
+  }
+}
+
+void Connection::take_request(Request request, const std::shared_ptr<Batch>& batch, std::size_t slot) {
+  const std::string& id = *request.id;
+  std::optional<Error> refused = lifecycle_.refusal(request.method);
+  std::string key = id_key(id);
+  if (!refused && calls_.contains(key)) {
+    refused = Error(Fault::InvalidRequest, "this id is in use by a request that has no answer yet")
+                  .with("reason", "duplicateId");
+  }
+  if (!refused && calls_.size() >= options_.limits.in_flight) {
+    refused = Error(Fault::Overloaded, "too many requests without their answer")
+                  .retryable()
+                  .with("retryAfterMs", retry_after_ms);
+  }
+  if (refused) {
+    answer(batch, slot, error_message(id, *refused));
+    if (refused->fault() == Fault::ServerNotInitialized) {
+      close("a request before initialize");
+    }
+    return;
+  }
+  auto call = std::make_shared<Call>(shared_from_this(), id);
+  calls_.emplace(key, call);
+  spawn(executor_, serve(std::move(call), std::move(key), std::move(request), batch, slot), must_not_escape);
+}
+
+/// The one place where an answer is made: whichever way the handler ends, there is exactly one.
+Task<> Connection::serve(std::shared_ptr<Call> call, std::string key, Request request, std::shared_ptr<Batch> batch,
+                         std::size_t slot) {
+  std::string reply;
+  try {
+    std::string method = request.method;
+    const json result = co_await service_.call(std::move(method), std::move(request.params), *call);
+    reply = result_message(call->id(), result);
+  } catch (...) {
+    reply = failure_of(*call, request.method, std::current_exception());
+  }
+  calls_.erase(key);
+  answer(batch, slot, std::move(reply));
+  answered_.notify();
+}
+
+std::string Connection::failure_of(const Call& call, std::string_view method, const std::exception_ptr& escaped) {
+  std::string what;
+  try {
+    std::rethrow_exception(escaped);
+  } catch (const Error& error) {
+    return error_message(call.id(), error);
+  } catch (const std::exception& error) {
+    what = error.what();
+  } catch (...) {
+    what = "something that is no std::exception";
+  }
+  // What it was may hold anything, so the client gets a number and the log gets the rest.
+  const std::string incident = new_incident();
+  log("incident " + incident + " in " + printable(method) + ": " + printable(what));
+  Error error(Fault::InternalError, "internal error, incident " + incident);
+  return error_message(call.id(), std::move(error).executed(Executed::unknown).with("incident", incident));
+}
+
+void Connection::take_notification(Request notification) {
+  if (notification.method == "$/cancelRequest") {
+    take_cancel(notification);
+    return;
+  }
+  if (!lifecycle_.heeds(notification.method)) {
+    return;
+  }
+  try {
+    service_.notification(notification.method, std::move(notification.params), shared_from_this());
+  } catch (const std::exception& error) {
+    log("notification " + printable(notification.method) + ": " + printable(error.what()));
+  }
+}
+
+/// Here and not in a handler: a cancel overtakes everything that is queued.
+void Connection::take_cancel(const Request& notification) {
+  // From the text, for an id may be an integer that no tree holds exactly.
+  const std::optional<std::string> id = find_id(notification.params_text, options_.limits);
+  const auto call = id ? calls_.find(id_key(*id)) : calls_.end();
+  if (call == calls_.end()) {
+    return;
+  }
+  const json stop = notification.params.value("stop", json(true));
+  if (stop.is_boolean()) {
+    const std::shared_ptr<Call> held = call->second;
+    held->cancel().request(stop.get<bool>() ? Cancel::Wish::stop_work : Cancel::Wish::stop_waiting);
+  }
+}
+
+void Connection::take_response(Response response) {
+  const auto found = outgoing_.find(response.id);
+  const bool asked = found != outgoing_.end() && !found->second->response;
+  if (!asked || !response.well_formed) {
+    if (++stray_responses_ > options_.limits.stray_responses) {
+      close("too many answers to nothing that was asked");
+      return;
+    }
+  }
+  if (asked) {
+    found->second->response = std::move(response);
+    found->second->waiter.wake();
+  }
+}
+
+Task<json> Connection::call(std::string method, json params) {
+  const Self self = shared_from_this();
+  Outgoing outgoing(*this, std::to_string(next_id_++));
+  send(request_message(outgoing.id, method, params));
+  while (!outgoing.response && !closed_ && !input_ended_) {
+    co_await outgoing.waiter.until(never);
+  }
+  if (!outgoing.response) {
+    throw Error(Fault::HostLost, "the connection ended before the answer").executed(Executed::unknown);
+  }
+  Response& response = *outgoing.response;
+  if (!response.well_formed) {
+    throw Error(Fault::HostProtocol, "an answer that is neither a result nor an error").executed(Executed::unknown);
+  }
+  if (response.error) {
+    throw std::move(*response.error);
+  }
+  co_return std::move(response.result);
+}
+
+void Connection::notify(std::string_view method, const json& params) {
+  send(request_message(std::nullopt, method, params));
+}
+
+void Connection::answer(const std::shared_ptr<Batch>& batch, std::size_t slot, std::string reply) {
+  if (!batch) {
+    send(reply);
+    return;
+  }
+  batch->put(slot, std::move(reply));
+  count_out(batch);
+}
+
+void Connection::count_out(const std::shared_ptr<Batch>& batch) {
+  if (batch->one_less()) {
+    if (const std::string text = batch->text(); !text.empty()) {
+      send(text);
+    }
+  }
+}
+
+void Connection::send(std::string_view body) {
+  if (closed_) {
+    return;
+  }
+  output_ += frame_header(decoder_.framing(), body.size());
+  output_ += body;
+  output_ += frame_trailer(decoder_.framing());
+  if (!corked_) {
+    flush();
+  }
+}
+
+/// Writes what the peer takes at once: an answer usually costs no further turn of the loop.
+void Connection::flush() {
+  if (closed_ || draining_ || unsent_bytes() == 0) {
+    return;
+  }
+  try {
+    sent_ += transport_->try_write(std::string_view(output_).substr(sent_));
+  } catch (const Error& error) {
+    lose(error.message());
+    return;
+  }
+  if (unsent_bytes() > 0) {
+    draining_ = true;
+    spawn(executor_, drain(shared_from_this()), must_not_escape);
+    return;
+  }
+  output_.clear();
+  sent_ = 0;
+  if (output_.capacity() > kept_bytes) {
+    output_.shrink_to_fit();
+  }
+}
+
+Task<> Connection::drain(Self self) {
+  while (!closed_ && unsent_bytes() > 0) {
+    co_await transport_->writable();
+    if (closed_) {
+      break;
+    }
+    try {
+      sent_ += transport_->try_write(std::string_view(output_).substr(sent_));
+    } catch (const Error& error) {
+      lose(error.message());
+      break;
+    }
+    if (sent_ > kept_bytes && sent_ > output_.size() / 2) {
+      output_.erase(0, sent_);
+      sent_ = 0;
+    }
+    drained_.notify();
+  }
+  draining_ = false;
+  flush();
+  drained_.notify();
+}
+
+void Connection::close(std::string_view reason) {
+  flush();
+  lose(reason);
+}
+
+void Connection::lose(std::string_view reason) {
+  if (closed_) {
+    return;
+  }
+  closed_ = true;
+  close_reason_ = reason;
+  output_.clear();
+  sent_ = 0;
+  transport_->close();
+  wake_outgoing();
+  closed_event_.notify();
+}
+
+void Connection::wake_outgoing() {
+  for (const auto& [id, outgoing] : outgoing_) {
+    outgoing->waiter.wake();
+  }
+}
+
+void Connection::log(const std::string& line) const {
+  if (options_.log) {
+    options_.log(line);
+  }
+}
+
+}  // namespace rex::rpc
