@@ -1,6 +1,7 @@
 #include "base/async.h"
 
 #include <algorithm>
+#include <asio/as_tuple.hpp>
 #include <asio/async_result.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/post.hpp>
@@ -81,6 +82,29 @@ void Event::notify() {
   for (Waiter* waiter : waiters_) {
     waiter->wake();
   }
+}
+
+AsyncFd::AsyncFd(Executor executor, Fd fd) : descriptor_(executor, fd.release()) {}
+
+Task<bool> AsyncFd::wait(asio::posix::descriptor_base::wait_type what) {
+  if (!descriptor_.is_open()) {
+    co_return false;
+  }
+  const asio::use_awaitable_t<Executor> token;
+  // After close() the answer is operation_aborted; this object may be gone by then, so nothing of it is touched.
+  const auto [error] = co_await descriptor_.async_wait(what, asio::as_tuple(token));
+  co_return !error;
+}
+
+Task<bool> AsyncFd::readable() { return wait(asio::posix::descriptor_base::wait_read); }
+
+Task<bool> AsyncFd::writable() { return wait(asio::posix::descriptor_base::wait_write); }
+
+Task<bool> AsyncFd::broken() { return wait(asio::posix::descriptor_base::wait_error); }
+
+void AsyncFd::close() {
+  std::error_code ignored;
+  descriptor_.close(ignored);
 }
 
 void Cancel::request(Wish wish) {

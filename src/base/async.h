@@ -8,14 +8,17 @@
 
 #include <asio/any_completion_handler.hpp>
 #include <asio/awaitable.hpp>
-#include <asio/io_context.hpp>
 #include <asio/basic_waitable_timer.hpp>
+#include <asio/io_context.hpp>
+#include <asio/posix/basic_stream_descriptor.hpp>
 #include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
+
+#include "base/fd.h"
 
 namespace rex {
 
@@ -82,6 +85,28 @@ class Event {
  private:
   friend class Waiter;
   std::vector<Waiter*> waiters_;
+};
+
+/// Owns a descriptor that is read and written with plain non-blocking system calls, and waits for it on the loop.
+class AsyncFd {
+ public:
+  AsyncFd(Executor executor, Fd fd);
+  AsyncFd(const AsyncFd&) = delete;
+  AsyncFd& operator=(const AsyncFd&) = delete;
+
+  [[nodiscard]] int fd() { return descriptor_.native_handle(); }
+  /// True when a read would not block (data, end of file or an error); false once this was closed or destroyed.
+  Task<bool> readable();
+  Task<bool> writable();
+  /// True when the other end hung up.
+  Task<bool> broken();
+  /// Ends all waits with false.
+  void close();
+
+ private:
+  Task<bool> wait(asio::posix::descriptor_base::wait_type what);
+
+  asio::posix::basic_stream_descriptor<Executor> descriptor_;
 };
 
 /// The wish of a client that a request should end early. Owned by the request; handlers that wait subscribe to it.

@@ -1,0 +1,241 @@
+#include "shell/dialect.h"
+
+#include <charconv>
+
+namespace rex::shell {
+namespace {
+
+/// Runs the report with nothing of it visible: neither traces nor what a DEBUG trap prints for our own words.
+std::string report_line(std::uint64_t number) {
+  return "{ \\__rex_r \"$?\" " + std::to_string(number) + "; } >/dev/null 2>&1\n";
+}
+
+std::string redirections(const Redirections& to) {
+  return " <" + to.input + (to.output ? " >" + *to.output + " 2>&1" : "");
+}
+
+// How the words of bash are chosen (each was broken once, the matrix is in tests/shell/dialect_matrix.cc):
+// - `.` overwrites PIPESTATUS; a RETURN trap still sees the command's own, and `$_`. It runs __rex_t, which leaves
+//   nested `.` alone (the function stack tells), puts -e -x -v aside so that `.` returning non-zero ends no shell and
+//   traces nothing of ours, and on failure asks for the ERR trap to be put aside, which `.` would fire a second time.
+// - __rex_s gives the next command its true `$?` and `$_`, as the first of an && list so that neither -e nor ERR acts.
+// - Assigning POSIXLY_CORRECT makes `unset` a special builtin that beats functions: a user's function named builtin,
+//   printf or unset is harmless. Backslashes beat aliases.
+// - The report blanks what bash would print or run before it reads our next line.
+class Bash final : public Dialect {
+ public:
+  [[nodiscard]] std::vector<std::string> arguments(Startup startup) const override {
+    switch (startup) {
+      case Startup::clean: return {"--noediting", "--norc", "--noprofile", "-i"};
+      case Startup::interactive: return {"--noediting", "-i"};
+      case Startup::login: return {"--noediting", "-l", "-i"};
+    }
+    return {};
+  }
+
+  // Bash reads a pipe in blocks into a buffer that survives an interrupt.
+  [[nodiscard]] bool wants_packets() const override { return false; }
+
+  [[nodiscard]] std::string prologue(const ChannelPaths& paths) const override {
+    return R"(set +o history; unset HISTFILE; PS0= PS1= PS2= PROMPT_COMMAND= __rex_n= __rex_o=
+__rex_t() {
+  ((${#FUNCNAME[@]} == 1)) || return 0
+  local IFS=' ' 2>/dev/null
+  local s=$1
+  __rex_u=$2
+  shift 2
+  __rex_ps="$*"
+  [[ $- == *[exv]* ]] && __rex_o=$- && \set +exv
+  ((!s))
+}
+__rex_r() {
+  [[ $- == *[exv]* ]] && __rex_o=$- && \set +exv
+  [[ $2 == "$__rex_n" ]] && \return 0
+  if [[ ! -o posix ]]; then POSIXLY_CORRECT=y; \unset -f builtin; \unset POSIXLY_CORRECT; fi
+  local IFS=' '
+  builtin printf '%s %s|%s|%s|%s\0' "$2" "$1" "${__rex_ps-}" "${__rex_o-}" "$PWD" >|)" +
+           paths.report + R"(
+  __rex_n=$2 __rex_q=$1 __rex_ps= PS0= PS1= PS2= PROMPT_COMMAND=
+  \return 0
+}
+__rex_s() { [[ $__rex_o == *e* ]] && \set -e; __rex_o=; \return ${__rex_q:-0}; }
+readonly -f __rex_t __rex_r __rex_s
+)";
+  }
+
+  [[nodiscard]] std::vector<std::string> start_lines(const ChannelPaths& paths) const override {
+    return {"\\builtin . " + paths.command + " </dev/null >/dev/null 2>&1\n", report_line(0)};
+  }
+
+  [[nodiscard]] std::string restore_prefix(std::string_view flags, std::string_view traps) const override {
+    std::string on;
+    for (const char flag : {'v', 'x'}) {
+      if (flags.find(flag) != std::string_view::npos) {
+        on += flag;
+      }
+    }
+    std::string prefix;
+    if (!traps.empty()) {
+      prefix += "{ \\builtin " + std::string(traps.substr(0, traps.find_last_not_of('\n') + 1)) + "; } 2>/dev/null; ";
+    }
+    if (!on.empty()) {
+      prefix += "{ \\set -" + on + "; } 2>/dev/null; ";
+    }
+    if (!prefix.empty()) {
+      prefix += "{ \\__rex_s && \\__rex_s \"$__rex_u\"; } 2>/dev/null; ";
+    }
+    return prefix;
+  }
+
+  [[nodiscard]] std::vector<std::string> run_lines(const ChannelPaths& paths, const Redirections& to,
+                                                   std::uint64_t number) const override {
+    return {"{ \\builtin trap '{ \\__rex_t \"$?\" \"$_\" \"${PIPESTATUS[@]}\" || { \\builtin trap -p ERR >|" + paths.traps +
+                "; \\builtin trap - ERR; }; } >/dev/null 2>&1' RETURN; \\__rex_s && \\__rex_s \"$__rex_u\"; } "
+                ">/dev/null 2>&1; \\builtin . " +
+                paths.command + redirections(to) + "; " + report_line(number),
+            report_line(number)};
+  }
+
+  [[nodiscard]] bool is_syntax_error(const Record& record) const override {
+    // 257 is bash's internal status of a text it could not parse; it shows in PIPESTATUS only.
+    return record.status != 0 && record.pipe_status.size() == 1 && record.pipe_status[0] == 257;
+  }
+};
+
+// dash and busybox ash read up to 8 KiB ahead and drop it on SIGINT: one packet a line, and the report line twice.
+// They keep `$?` through `.` by the report's own return value.
+class PosixShell final : public Dialect {
+ public:
+  [[nodiscard]] std::vector<std::string> arguments(Startup startup) const override {
+    return startup == Startup::login ? std::vector<std::string>{"-l", "-i"} : std::vector<std::string>{"-i"};
+  }
+
+  [[nodiscard]] bool wants_packets() const override { return true; }
+
+  [[nodiscard]] std::string prologue(const ChannelPaths& paths) const override {
+    return R"(PS1= PS2= __rex_n= __rex_o=
+__rex_r() {
+  { __rex_q=$1 __rex_f=$-; case $- in *[xv]*) set +xv; __rex_o=$__rex_f;; esac; } 2>/dev/null
+  case $2 in "$__rex_n") return $1;; esac
+  \unset -f command
+  command printf '%s %s||%s|%s\0' "$2" "$1" "$__rex_o" "$PWD" >|)" +
+           paths.report + R"(
+  __rex_n=$2 __rex_o= PS1= PS2=
+  return $1
+}
+)";
+  }
+
+  [[nodiscard]] std::vector<std::string> start_lines(const ChannelPaths& paths) const override {
+    return {"\\. " + paths.command + " </dev/null >/dev/null 2>&1\n", report_line(0), report_line(0)};
+  }
+
+  [[nodiscard]] std::string restore_prefix(std::string_view flags, std::string_view /*traps*/) const override {
+    std::string on;
+    for (const char flag : {'v', 'x'}) {
+      if (flags.find(flag) != std::string_view::npos) {
+        on += flag;
+      }
+    }
+    return on.empty() ? "" : "{ set -" + on + "; } 2>/dev/null; ";
+  }
+
+  [[nodiscard]] std::vector<std::string> run_lines(const ChannelPaths& paths, const Redirections& to,
+                                                   std::uint64_t number) const override {
+    return {"\\. " + paths.command + redirections(to) + "\n", report_line(number), report_line(number)};
+  }
+
+  [[nodiscard]] bool is_syntax_error(const Record& /*record*/) const override { return false; }
+};
+
+std::string_view take(std::string_view& text, char separator) {
+  const std::size_t at = text.find(separator);
+  const std::string_view field = text.substr(0, at);
+  text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);
+  return field;
+}
+
+template <class Number>
+bool parse(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
+  for (const std::string_view word : words) {
+    if (text.find(word) != std::string_view::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+const Dialect* dialect_for(std::string_view shell) {
+  static const Bash bash;
+  static const PosixShell posix;
+  const std::string_view name = shell.substr(shell.rfind('/') + 1);
+  if (name == "bash") {
+    return &bash;
+  }
+  if (name == "sh" || name == "dash" || name == "ash") {
+    return &posix;
+  }
+  return nullptr;
+}
+
+std::optional<Record> parse_record(std::string_view text) {
+  Record record{};
+  if (!parse(take(text, ' '), record.number) || !parse(take(text, '|'), record.status)) {
+    return std::nullopt;
+  }
+  std::string_view pipe_status = take(text, '|');
+  while (!pipe_status.empty()) {
+    int status = 0;
+    if (!parse(take(pipe_status, ' '), status)) {
+      return std::nullopt;
+    }
+    record.pipe_status.push_back(status);
+  }
+  record.flags = take(text, '|');
+  record.cwd = text;
+  return record;
+}
+
+std::optional<SyntaxError> find_syntax_error(std::string_view output, std::string_view command_path) {
+  // bash: "bash: PATH: line 2: syntax error near …", dash: "dash: 2: PATH: Syntax error: …",
+  // busybox: "ash: PATH: line 2: syntax error: …" and "ash: PATH: line 1: unexpected …".
+  while (!output.empty()) {
+    const std::string_view line = take(output, '\n');
+    const std::size_t at = line.find(command_path);
+    if (at == std::string_view::npos) {
+      continue;
+    }
+    std::string_view rest = line.substr(at + command_path.size());
+    SyntaxError error{};
+    if (rest.starts_with(": line ")) {
+      rest.remove_prefix(7);
+      if (!parse(take(rest, ':'), error.line)) {
+        continue;
+      }
+    } else {
+      std::string_view before = line.substr(0, at);
+      take(before, ' ');
+      if (!rest.starts_with(":") || !parse(take(before, ':'), error.line)) {
+        continue;
+      }
+      rest.remove_prefix(1);
+    }
+    if (rest.starts_with(" ")) {
+      rest.remove_prefix(1);
+    }
+    if (contains_any(rest, {"syntax error", "Syntax error", "unexpected EOF", "unterminated", "Unterminated"})) {
+      error.text = rest;
+      return error;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace rex::shell

@@ -1,0 +1,79 @@
+// The processes that stand between us and what we start, so that nothing we started can outlive its session.
+//
+//   rex-rpc ── nursery ── guardian ── program ── …
+//
+// The nursery is forked first thing in main, while the process is small: forking from it is cheap, never copies our
+// journals, and is safe whatever threads we start later. For each program it forks a guardian: a subreaper, so every
+// descendant of the program, double-forked and setsid ones too, stays below it in the process tree. The guardian
+// reports the program's end with its true wait status, ends the whole tree when asked, and does so by itself when
+// the other end of its control socket is gone, which is also how it learns of a kill -9 of rex-rpc.
+// This file is the far side: plain blocking code that runs in those processes. Program (program.h) is our side.
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fd.h"
+
+namespace rex::shell {
+
+/// What to start. Strings are bytes without NUL. `cwd` empty means ours.
+struct Launch {
+  std::vector<std::string> argv;
+  std::vector<std::string> env;  // NAME=value; PATH in it decides where argv[0] is looked for
+  std::string cwd;
+  bool controlling_tty = false;  // standard output is a terminal that becomes the program's own
+};
+
+/// One step of ending a tree: send the signal to all, then wait up to this long for all to be gone.
+struct EndStep {
+  std::int32_t signal;
+  std::int32_t grace_ms;
+};
+
+inline constexpr int max_end_steps = 4;
+
+/// How long the last step, KILL, waits before it reports survivors (processes in state D, or another user's).
+inline constexpr int kill_patience_ms = 2000;
+
+// Messages on the control socket (SOCK_SEQPACKET, one packet each).
+struct EndTree {
+  std::int32_t count;
+  EndStep steps[max_end_steps];  // followed by KILL
+  std::int32_t release;          // 1: forget the tree instead, leave every process running
+};
+
+struct Report {
+  enum Kind : std::int32_t { started, failed, exited, tree_ended };
+  Kind kind;
+  pid_t pid;           // started: the program; exited: likewise
+  pid_t guardian;      // started
+  std::int32_t error;  // failed: errno
+  std::int32_t what;   // failed: 'c' chdir, 'x' exec, 't' terminal, 'f' fork
+  std::int32_t status;  // exited: wait status
+  std::int32_t reached;  // tree_ended: index of the last step sent, steps.count for KILL, -1 if none was needed
+  std::int32_t left;     // tree_ended: how many processes are still there
+  rusage usage;
+};
+
+/// Our end of the nursery. Owned by main; must be made before any thread and while little is allocated.
+class Nursery {
+ public:
+  Nursery() { start(); }
+
+  /// Starts a guardian for `launch` and hands it the program's standard input, output and error.
+  /// Returns our end of its control socket, whose first packet is `started` or `failed`. Throws OsError.
+  Fd spawn(const Launch& launch, int in, int out, int err);
+
+ private:
+  void start();
+
+  Fd socket_;
+};
+
+}  // namespace rex::shell

@@ -1,0 +1,147 @@
+#include "shell/incarnation.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace rex::shell {
+namespace {
+
+std::unique_ptr<AsyncFd> on_loop(Executor executor, Fd fd) {
+  fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
+  return std::make_unique<AsyncFd>(executor, std::move(fd));
+}
+
+Fd children_file(pid_t pid) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+  return Fd(open(path, O_RDONLY | O_CLOEXEC));
+}
+
+/// Whether the kernel's list of children is exactly `expected` ("" or "PID ").
+bool children_are(const Fd& fd, std::string_view expected) {
+  char buffer[32];
+  const ssize_t n = fd ? pread(fd.get(), buffer, sizeof buffer, 0) : -1;
+  return n >= 0 && std::string_view(buffer, static_cast<std::size_t>(n)) == expected;
+}
+
+}  // namespace
+
+Task<std::shared_ptr<Incarnation>> Incarnation::start(Executor executor, Nursery& nursery,
+                                                      IncarnationOptions options) {
+  std::shared_ptr<Incarnation> self(new Incarnation);
+  self->tty_ = options.tty;
+  Fd in;
+  Fd out;
+  Fd err;
+  if (options.tty) {
+    self->pty_.emplace(options.size, options.cooked);
+    self->tty_path_ = self->pty_->path();
+    self->out_ = std::make_unique<AsyncFd>(executor, self->pty_->take_master());
+  } else {
+    Pipe in_pipe = make_pipe();
+    Pipe out_pipe = make_pipe();
+    Pipe err_pipe = make_pipe();
+    self->in_ = on_loop(executor, std::move(in_pipe.write));
+    self->out_ = on_loop(executor, std::move(out_pipe.read));
+    self->err_ = on_loop(executor, std::move(err_pipe.read));
+    in = std::move(in_pipe.read);
+    out = std::move(out_pipe.write);
+    err = std::move(err_pipe.write);
+  }
+  if (options.dialect != nullptr) {
+    self->driver_ = std::make_unique<ShellDriver>(executor, *options.dialect);
+    in = self->driver_->take_line_reader();
+  }
+  options.launch.controlling_tty = options.tty;
+  const int terminal = options.tty ? self->pty_->slave() : -1;
+  const int in_fd = in ? in.get() : terminal;
+  const int out_fd = out ? out.get() : terminal;
+  const int err_fd = err ? err.get() : terminal;
+  self->program_ = co_await Program::start(executor, nursery, std::move(options.launch), in_fd, out_fd, err_fd);
+  self->program_children_ = children_file(self->program_->pid());
+  self->guardian_children_ = children_file(self->program_->guardian());
+  if (self->driver_) {
+    self->driver_->start();
+  }
+  co_return self;
+}
+
+bool Incarnation::drain(Stream stream, std::size_t at_most, const std::function<void(std::string_view)>& sink) {
+  AsyncFd* fd = output(stream);
+  if (fd == nullptr) {
+    return false;
+  }
+  std::array<char, 64 * 1024> buffer;
+  std::size_t total = 0;
+  while (total < at_most) {
+    const ssize_t n = read(fd->fd(), buffer.data(), buffer.size());
+    if (n > 0) {
+      sink(std::string_view(buffer.data(), static_cast<std::size_t>(n)));
+      total += static_cast<std::size_t>(n);
+    } else if (n < 0 && errno == EINTR) {
+      continue;
+    } else if (n < 0 && errno == EAGAIN) {
+      return true;
+    } else {  // end of a pipe; EIO: the terminal was hung up with its session
+      return false;
+    }
+  }
+  return true;
+}
+
+void Incarnation::shut() {
+  for (AsyncFd* fd : {in_.get(), out_.get(), err_.get()}) {
+    if (fd != nullptr) {
+      fd->close();
+    }
+  }
+  if (driver_) {
+    driver_->reports().close();
+    driver_->lines().close();
+  }
+}
+
+void Incarnation::resize(WindowSize size) {
+  if (!tty_) {
+    throw Error(Fault::InvalidParams, "the session has no terminal to resize");
+  }
+  resize_terminal(out_->fd(), size);
+}
+
+pid_t Incarnation::foreground() const {
+  return (tty_ ? foreground_group(out_->fd()) : std::nullopt).value_or(program_->pid());
+}
+
+std::vector<pid_t> Incarnation::others() {
+  const bool lives = !program_->exit();
+  if (lives && children_are(program_children_, "") &&
+      children_are(guardian_children_, std::to_string(program_->pid()) + " ")) {
+    return {};
+  }
+  std::vector<pid_t> all = program_->tree();
+  std::erase(all, program_->pid());
+  return all;
+}
+
+std::optional<std::string> Incarnation::kernel_cwd() const {
+  char link[64];
+  std::snprintf(link, sizeof link, "/proc/%d/cwd", program_->pid());
+  char target[4096 + 16];
+  const ssize_t n = readlink(link, target, sizeof target);
+  if (n <= 0) {
+    return std::nullopt;
+  }
+  return std::string(target, static_cast<std::size_t>(n));
+}
+
+}  // namespace rex::shell

@@ -1,0 +1,174 @@
+#include "shell/one_off.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "shell/environment.h"
+
+namespace rex::shell {
+namespace {
+
+constexpr std::size_t pump_bytes = 256 * 1024;
+constexpr std::int32_t step_grace_ms = 2000;
+
+Fd null_device(int flags) {
+  Fd fd(open("/dev/null", flags | O_CLOEXEC));
+  if (!fd) {
+    throw os_error("cannot open", errno, "/dev/null");
+  }
+  return fd;
+}
+
+/// One output of the process: its pipe and what was collected from it.
+struct Output {
+  Output(Executor executor, Fd fd, std::size_t max_bytes) : pipe(executor, std::move(fd)), text(View::raw, max_bytes, 0) {
+    fcntl(pipe.fd(), F_SETFL, O_NONBLOCK);
+  }
+
+  /// Takes what is there; false at the end.
+  bool drain(std::size_t at_most) {
+    std::array<char, 64 * 1024> buffer;
+    std::size_t total = 0;
+    while (total < at_most) {
+      const ssize_t n = read(pipe.fd(), buffer.data(), buffer.size());
+      if (n > 0) {
+        text.feed(std::string_view(buffer.data(), static_cast<std::size_t>(n)));
+        total += static_cast<std::size_t>(n);
+      } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        return false;
+      } else if (errno == EAGAIN) {
+        return true;
+      }
+    }
+    return true;
+  }
+
+  AsyncFd pipe;
+  OutputText text;
+};
+
+Task<> pump(std::shared_ptr<Output> output) {
+  while (co_await output->pipe.readable() && output->drain(pump_bytes)) {
+  }
+}
+
+Task<> feed(std::shared_ptr<AsyncFd> pipe, std::string input) {
+  std::size_t done = 0;
+  while (done < input.size()) {
+    const ssize_t n = write(pipe->fd(), input.data() + done, input.size() - done);
+    if (n > 0) {
+      done += static_cast<std::size_t>(n);
+    } else if (errno == EAGAIN) {
+      if (!co_await pipe->writable()) {
+        co_return;
+      }
+    } else if (errno != EINTR) {
+      break;  // the process closed its input: its own affair
+    }
+  }
+  pipe->close();
+}
+
+Task<> end_tree(std::shared_ptr<Program> program) {
+  std::vector<EndStep> steps{{SIGINT, step_grace_ms}, {SIGTERM, step_grace_ms}};
+  co_await program->end_tree(std::move(steps));
+}
+
+}  // namespace
+
+Task<ProcessResult> run_process(Executor executor, Nursery& nursery, ProcessOptions options, Cancel& cancel) {
+  const TimePoint begin = Clock::now();
+  Pipe in;
+  Fd null;
+  if (options.input.empty()) {
+    null = null_device(O_RDONLY);
+  } else {
+    in = make_pipe();
+  }
+  Pipe out = make_pipe();
+  Pipe err;
+  if (!options.merge_stderr) {
+    err = make_pipe();
+  }
+  Launch launch;
+  launch.argv = std::move(options.argv);
+  launch.env = make_environment(options.clear_env, options.env, std::nullopt);
+  launch.cwd = std::move(options.cwd);
+  const int in_fd = null ? null.get() : in.read.get();
+  const int err_fd = options.merge_stderr ? out.write.get() : err.write.get();
+  const std::shared_ptr<Program> program =
+      co_await Program::start(executor, nursery, std::move(launch), in_fd, out.write.get(), err_fd);
+  in.read.reset();
+  out.write.reset();
+  err.write.reset();
+
+  const auto ignore = [](std::exception_ptr) {};
+  const auto output = std::make_shared<Output>(executor, std::move(out.read), options.max_output_bytes);
+  spawn(executor, pump(output), ignore);
+  std::shared_ptr<Output> errors;
+  if (!options.merge_stderr) {
+    errors = std::make_shared<Output>(executor, std::move(err.read), options.max_output_bytes);
+    spawn(executor, pump(errors), ignore);
+  }
+  std::shared_ptr<AsyncFd> input;
+  if (!options.input.empty()) {
+    fcntl(in.write.get(), F_SETFL, O_NONBLOCK);
+    input = std::make_shared<AsyncFd>(executor, std::move(in.write));
+    spawn(executor, feed(input, std::move(options.input)), ignore);
+  }
+
+  Waiter waiter(executor);
+  waiter.subscribe(program->exited());
+  waiter.subscribe(cancel.changed());
+  const TimePoint deadline = deadline_after(options.timeout);
+  std::optional<ProcessState> stopped;
+  while (!program->exit() && !stopped) {
+    if (cancel.wish() == Cancel::Wish::stop_work) {
+      stopped = ProcessState::cancelled;
+    } else if (Clock::now() >= deadline) {
+      stopped = ProcessState::timed_out;
+    } else {
+      co_await waiter.until(deadline);
+    }
+  }
+  if (stopped) {
+    co_await end_tree(program);
+  }
+
+  // What the process wrote is in the pipes by now; what a child that lives on adds later is not waited for.
+  output->drain(pump_bytes);
+  output->pipe.close();
+  if (errors) {
+    errors->drain(pump_bytes);
+    errors->pipe.close();
+  }
+  if (input) {
+    input->close();
+  }
+  ProcessResult result{};
+  if (program->exit()) {
+    const ProgramExit& exit = *program->exit();
+    result.exit_code = exit.exit_code();
+    result.signal = exit.signal();
+    result.core_dumped = exit.core_dumped();
+    result.usage = exit.usage;
+  }
+  result.state = stopped.value_or(result.signal ? ProcessState::signaled : ProcessState::exited);
+  result.out = output->text.finish();
+  if (errors) {
+    result.err = errors->text.finish();
+  }
+  result.duration_ms = std::chrono::duration_cast<Milliseconds>(Clock::now() - begin).count();
+  result.survivors = name_processes(program->tree());
+  program->release();  // survivors of a one-off process are named and live on: `server &` is a way to start one
+  co_return result;
+}
+
+}  // namespace rex::shell

@@ -1,0 +1,39 @@
+// Looking at processes through /proc: who descends from whom, what they are called, which terminal they hold.
+// Async-signal-agnostic plain reads; used by the guardian and by sessions.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace rex::shell {
+
+struct Process {
+  pid_t pid;
+  std::string command;  // the kernel's short name (comm), bytes
+};
+
+/// Every living (not zombie) process below `root`, without `root`.
+std::vector<pid_t> descendants(pid_t root);
+
+/// The kernel's short name of a process; empty when it is gone.
+std::string command_of(pid_t pid);
+
+/// Whether the process exists and is no zombie.
+bool is_alive(pid_t pid);
+
+/// Whether the process is stopped (by SIGSTOP, ^Z, or reading a terminal from the background).
+bool is_stopped(pid_t pid);
+
+/// Sends `signal` through a pidfd, only if `pid` is still the same process below the caller. False when it was not
+/// delivered (gone, or not permitted).
+bool signal_descendant(pid_t pid, int signal);
+
+/// Living members of a process group among the descendants of `root`.
+std::vector<pid_t> group_members(pid_t root, pid_t group);
+
+/// Whether the process has the terminal device at `tty_path` open as its standard output or error.
+bool writes_to(pid_t pid, const std::string& tty_path);
+
+}  // namespace rex::shell

@@ -1,0 +1,461 @@
+#include "shell/session.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <utility>
+
+#include "base/error.h"
+#include "shell/environment.h"
+
+namespace rex::shell {
+namespace {
+
+// One turn of a pump: after this much the loop looks at control messages, whatever floods the output.
+constexpr std::size_t pump_bytes = 256 * 1024;
+
+// At the end of a job: more than any terminal holds, so that only a background flood is cut here.
+constexpr std::size_t final_drain_bytes = std::size_t{4} << 20;
+
+constexpr std::size_t max_startup_output = 64 * 1024;
+
+// Numbers of our own commands, far above those of jobs.
+constexpr std::uint64_t first_internal_number = std::uint64_t{1} << 40;
+
+timespec wall_clock() {
+  timespec time{};
+  clock_gettime(CLOCK_REALTIME, &time);
+  return time;
+}
+
+std::string single_quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) {
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return quoted + "'";
+}
+
+std::string nearest_existing(std::string path) {
+  while (!path.empty() && path != "/") {
+    struct stat info {};
+    if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+      return path;
+    }
+    path.resize(std::max<std::size_t>(path.rfind('/'), 1) == std::string::npos ? 0 : path.rfind('/'));
+  }
+  return "/";
+}
+
+bool is_executable(const std::string& name, const std::string& path) {
+  if (name.find('/') != std::string::npos) {
+    return access(name.c_str(), X_OK) == 0;
+  }
+  std::size_t at = 0;
+  while (at <= path.size()) {
+    const std::size_t end = std::min(path.find(':', at), path.size());
+    if (access((path.substr(at, end - at) + "/" + name).c_str(), X_OK) == 0) {
+      return true;
+    }
+    at = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+Session::Session(Executor executor, Nursery& nursery, CreateOptions options)
+    : executor_(executor),
+      nursery_(nursery),
+      options_(std::move(options)),
+      env_(make_environment(options_.clear_env, options_.env, options_.profile)),
+      created_at_(wall_clock()),
+      journal_({.capacity = options_.journal_bytes}) {
+  if (!options_.tty) {
+    err_journal_ = std::make_unique<Journal>(Journal::Options{.capacity = options_.journal_bytes});
+  }
+  if (options_.argv.empty()) {
+    if (!options_.shell) {
+      options_.shell = is_executable("bash", variable(env_, "PATH")) ? "bash" : "sh";
+    }
+    // A person wants the shell's own prompt and line editing: it runs as it is and is typed to.
+    dialect_ = options_.profile == Profile::agent ? dialect_for(*options_.shell) : nullptr;
+    options_.argv = {*options_.shell};
+    const std::vector<std::string> arguments =
+        dialect_ != nullptr ? dialect_->arguments(options_.startup) : std::vector<std::string>{"-i"};
+    options_.argv.insert(options_.argv.end(), arguments.begin(), arguments.end());
+  }
+}
+
+Session::~Session() = default;
+
+IncarnationOptions Session::incarnation_options(std::string cwd) const {
+  IncarnationOptions options;
+  options.launch.argv = options_.argv;
+  options.launch.env = env_;
+  options.launch.cwd = std::move(cwd);
+  options.dialect = dialect_;
+  options.tty = options_.tty;
+  options.cooked = options_.profile == Profile::human;
+  options.size = {options_.rows, options_.cols};
+  return options;
+}
+
+Task<> Session::start() {
+  const std::shared_ptr<Session> self = shared_from_this();
+  starting_ = true;
+  try {
+    co_await start_incarnation(options_.cwd);
+  } catch (...) {
+    starting_ = false;
+    closed_ = true;
+    changed_.notify();
+    throw;
+  }
+  starting_ = false;
+  changed_.notify();
+}
+
+Task<> Session::start_incarnation(std::string cwd) {
+  const TimePoint begin = Clock::now();
+  const TimePoint deadline = deadline_after(options_.startup_timeout);
+  ready_ = false;
+  startup_ = {};
+  IncarnationOptions options = incarnation_options(std::move(cwd));
+  incarnation_ = co_await Incarnation::start(executor_, nursery_, std::move(options));
+  ++generation_;
+  out_ended_ = false;
+  err_ended_ = options_.tty;
+  const auto ignore = [](std::exception_ptr) {};
+  const std::shared_ptr<Session> self = shared_from_this();
+  spawn(executor_, watch_program(self, incarnation_), ignore);
+  spawn(executor_, pump_output(self, incarnation_, Stream::out), ignore);
+  if (!options_.tty) {
+    spawn(executor_, pump_output(self, incarnation_, Stream::err), ignore);
+  }
+  if (dialect_ == nullptr) {
+    ready_ = true;
+    std::string words;
+    for (const std::string& word : options_.argv) {
+      words += (words.empty() ? "" : " ") + word;
+    }
+    begin_job(std::move(words));
+    co_return;
+  }
+  spawn(executor_, pump_reports(self, incarnation_), ignore);
+  spawn(executor_, watch_replaced(self, incarnation_), ignore);
+  co_await await_ready(deadline);
+  co_await source_startup_files(deadline);
+  ready_ = true;
+  startup_.duration_ms = std::chrono::duration_cast<Milliseconds>(Clock::now() - begin).count();
+}
+
+Task<> Session::await_ready(TimePoint deadline) {
+  Waiter waiter(executor_);
+  waiter.subscribe(changed_);
+  const std::shared_ptr<Incarnation> mine = incarnation_;
+  while (internal_done_ == 0 && !closed_ && !mine->program().exit() && !mine->replaced && Clock::now() < deadline) {
+    co_await waiter.until(deadline);
+  }
+  if (internal_done_ != 0) {
+    co_return;
+  }
+  const char* why = mine->program().exit() ? "the shell ended while it started"
+                    : mine->replaced       ? "the shell was replaced by another program while it started"
+                    : closed_              ? "the session was closed while it started"
+                                           : "the shell did not become ready in time (startupTimeoutMs)";
+  std::string output = collect_startup();
+  end_incarnation(*mine);
+  throw Error(Fault::StartFailed, why).with("output", std::move(output));
+}
+
+Task<> Session::source_startup_files(TimePoint deadline) {
+  Waiter waiter(executor_);
+  waiter.subscribe(changed_);
+  std::uint64_t number = first_internal_number;
+  for (const std::string& path : options_.startup_source) {
+    const std::shared_ptr<Incarnation> mine = incarnation_;
+    mine->driver()->run(++number, ". " + single_quoted(path), {mine->tty_path(), std::nullopt});
+    while (internal_done_ != number && !closed_ && !mine->program().exit() && Clock::now() < deadline) {
+      co_await waiter.until(deadline);
+    }
+    if (internal_done_ != number) {
+      Error error(Fault::StartFailed, "sourcing " + printable(path) +
+                                          (mine->program().exit() ? " ended the shell" : " took longer than startupTimeoutMs"));
+      error = std::move(error).with("output", collect_startup());
+      end_incarnation(*mine);
+      throw error;
+    }
+    if (internal_status_ != 0) {
+      startup_.warnings.push_back(printable(path) + " ended with status " + std::to_string(internal_status_));
+    }
+    startup_.sourced.push_back(path);
+  }
+}
+
+std::string Session::collect_startup() const {
+  OutputText text(View::clean, max_startup_output, 0);
+  text.feed(startup_.output);
+  return text.finish().output;
+}
+
+Task<> Session::ensure_alive() {
+  Waiter waiter(executor_);
+  waiter.subscribe(changed_);
+  while (starting_ && !closed_) {
+    co_await waiter.until(never);
+  }
+  if (closed_ || !incarnation_) {
+    throw_ended();
+  }
+  if (!incarnation_->program().exit()) {
+    co_return;
+  }
+  if (dialect_ == nullptr || !options_.restart) {
+    throw_ended();
+  }
+  const ProgramExit exit = *incarnation_->program().exit();
+  Restarted restarted{exit.exit_code() ? "exited" : "signal " + std::to_string(exit.signal().value_or(0)),
+                      exit.exit_code()};
+  end_incarnation(*incarnation_);
+  starting_ = true;
+  try {
+    internal_done_ = 0;
+    co_await start_incarnation(nearest_existing(cwd_));
+  } catch (...) {
+    starting_ = false;
+    changed_.notify();
+    throw;
+  }
+  starting_ = false;
+  restarted_ = std::move(restarted);
+  changed_.notify();
+}
+
+void Session::throw_ended() const {
+  throw Error(Fault::SessionEnded, "session " + printable(name()) + " has ended");
+}
+
+// ---- pumps: each keeps the session and its incarnation alive until the descriptor it waits for is closed
+
+Task<> Session::pump_output(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> from, Stream stream) {
+  const std::function<void(std::string_view)> sink = [&](std::string_view bytes) {
+    self->take_output(*from, stream, bytes);
+  };
+  bool open = true;
+  while (open) {
+    AsyncFd* fd = from->output(stream);
+    if (fd == nullptr || !co_await fd->readable()) {
+      break;
+    }
+    open = from->drain(stream, pump_bytes, sink);
+    self->changed_.notify();
+  }
+  if (self->incarnation_ == from) {
+    (stream == Stream::out ? self->out_ended_ : self->err_ended_) = true;
+    self->program_ended(*from);
+    self->changed_.notify();
+  }
+}
+
+Task<> Session::pump_reports(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> from) {
+  while (co_await from->driver()->reports().readable()) {
+    self->take_records(*from);
+    self->changed_.notify();
+  }
+}
+
+Task<> Session::pump_isolated(std::shared_ptr<Session> self, std::shared_ptr<Job> job) {
+  while (job->isolated && co_await job->isolated->readable()) {
+    if (!self->drain_isolated(*job)) {
+      break;
+    }
+    self->changed_.notify();
+  }
+}
+
+Task<> Session::watch_replaced(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> which) {
+  if (co_await which->driver()->lines().broken() && is_alive(which->program().pid())) {
+    which->replaced = true;
+    self->changed_.notify();
+  }
+}
+
+Task<> Session::watch_program(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> which) {
+  Waiter waiter(self->executor_);
+  waiter.subscribe(which->program().exited());
+  while (!which->program().exit() && !self->closed_) {
+    co_await waiter.until(never);
+  }
+  if (self->incarnation_ == which) {
+    self->program_ended(*which);
+    self->changed_.notify();
+  }
+}
+
+// ---- what the pumps bring
+
+void Session::take_output(const Incarnation& from, Stream stream, std::string_view bytes) {
+  if (&from != incarnation_.get()) {
+    return;
+  }
+  if (!ready_) {
+    startup_.output.append(bytes.substr(0, max_startup_output - std::min(max_startup_output, startup_.output.size())));
+    return;
+  }
+  journal(stream).append(bytes);
+  last_output_ = Clock::now();
+  last_output_at_ = wall_clock();
+}
+
+void Session::drain_output(Incarnation& from) {
+  from.drain(Stream::out, final_drain_bytes, [&](std::string_view bytes) { take_output(from, Stream::out, bytes); });
+  if (!options_.tty) {
+    from.drain(Stream::err, final_drain_bytes, [&](std::string_view bytes) { take_output(from, Stream::err, bytes); });
+  }
+}
+
+bool Session::drain_isolated(Job& job) {
+  char buffer[16 * 1024];
+  ssize_t n = 0;
+  while (job.isolated && (n = ::read(job.isolated->fd(), buffer, sizeof buffer)) > 0) {
+    if (!job.end) {  // what a background process adds later is nobody's output
+      take_output(*incarnation_, Stream::out, std::string_view(buffer, static_cast<std::size_t>(n)));
+    }
+  }
+  return n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+void Session::take_records(Incarnation& from) {
+  for (const Record& record : from.driver()->take_records()) {
+    if (record.number == 0 || record.number >= first_internal_number) {
+      drain_output(from);
+      internal_done_ = record.number == 0 ? first_internal_number : record.number;
+      internal_status_ = record.status;
+      cwd_ = true_cwd(from, record.cwd);
+    } else if (&from == incarnation_.get() && current_ && current_->number == record.number) {
+      drain_output(from);
+      drain_isolated(*current_);
+      end_job_by_record(from, record);
+    }
+  }
+}
+
+void Session::program_ended(Incarnation& which) {
+  const std::optional<ProgramExit>& exit = which.program().exit();
+  if (!exit) {
+    return;
+  }
+  if (which.driver() != nullptr) {
+    take_records(which);
+  }
+  drain_output(which);
+  // On pipes the output may go on in a child that still holds them; the program itself is what the job was.
+  if (!current_) {
+    return;
+  }
+  JobEnd end{};
+  end.state = dialect_ != nullptr ? RunState::shell_exited : exit->signal() ? RunState::signaled : RunState::exited;
+  end.exit_code = exit->exit_code();
+  end.signal = exit->signal();
+  end.cwd = cwd_;
+  end_job(std::move(end));
+}
+
+void Session::end_incarnation(Incarnation& which) {
+  const std::shared_ptr<Incarnation> keep = incarnation_;
+  if (!which.others().empty()) {
+    former_.push_back(incarnation_);
+  }
+  which.shut();
+}
+
+SessionState Session::state() {
+  if (!incarnation_ || (incarnation_->program().exit() && !starting_)) {
+    return SessionState::exited;
+  }
+  if (dialect_ == nullptr || incarnation_->replaced) {
+    return SessionState::unmanaged;
+  }
+  return current_ ? SessionState::running : SessionState::ready;
+}
+
+SessionInfo Session::info() {
+  SessionInfo info{};
+  info.session = name();
+  info.pid = incarnation_ ? incarnation_->program().pid() : 0;
+  info.argv = options_.argv;
+  info.shell = options_.shell;
+  const std::optional<std::string> now_in = incarnation_ ? incarnation_->kernel_cwd() : std::nullopt;
+  info.cwd = current_ || cwd_.empty() ? now_in.value_or(cwd_) : cwd_;
+  info.tty = options_.tty;
+  info.rows = options_.rows;
+  info.cols = options_.cols;
+  info.state = state();
+  info.labels = options_.labels;
+  info.created_at = created_at_;
+  info.last_output_at = last_output_at_;
+  info.oldest = journal_.oldest();
+  info.next = journal_.end();
+  if (current_ && incarnation_ && !incarnation_->program().exit()) {
+    const pid_t leader = incarnation_->foreground();
+    info.foreground = Process{leader, command_of(leader)};
+  }
+  if (current_) {
+    info.job = current_->id();
+  }
+  info.generation = generation_;
+  if (dialect_ != nullptr) {
+    info.startup = startup_;
+    info.startup->output = collect_startup();
+  }
+  return info;
+}
+
+Task<CloseResult> Session::close(Milliseconds grace, bool keep_processes) {
+  const std::shared_ptr<Session> self = shared_from_this();
+  if (closed_) {
+    throw_ended();
+  }
+  closed_ = true;
+  if (current_) {
+    JobEnd end{};
+    end.state = RunState::cancelled;
+    end.cwd = cwd_;
+    end_job(std::move(end));
+  }
+  changed_.notify();
+  CloseResult result;
+  std::vector<std::shared_ptr<Incarnation>> all = std::move(former_);
+  if (incarnation_) {
+    all.push_back(incarnation_);
+  }
+  for (const std::shared_ptr<Incarnation>& each : all) {
+    if (keep_processes) {
+      each->program().release();
+      continue;
+    }
+    // Interactive shells ignore TERM and end on HUP; most other programs end on either.
+    std::vector<EndStep> steps{{SIGHUP, 0}, {SIGTERM, static_cast<std::int32_t>(grace.count())}};
+    TreeEnd end = co_await each->program().end_tree(std::move(steps));
+    result.survivors.insert(result.survivors.end(), end.survivors.begin(), end.survivors.end());
+  }
+  if (incarnation_) {
+    if (const std::optional<ProgramExit>& exit = incarnation_->program().exit()) {
+      result.exit_code = exit->exit_code();
+      result.signal = exit->signal();
+    }
+    for (const std::shared_ptr<Incarnation>& each : all) {
+      each->shut();
+    }
+    incarnation_.reset();
+  }
+  changed_.notify();
+  co_return result;
+}
+
+}  // namespace rex::shell

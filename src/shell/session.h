@@ -1,0 +1,167 @@
+// A session: a program in its own terminal or on pipes, whose every output byte is kept in a journal, and the jobs run
+// in it. Knows no connection, no JSON and no transport: any number of callers wait on it at once, each as a cursor.
+//
+// All members run on the loop thread. Public tasks keep the session alive while they run. session.cc holds its life
+// (start, restart, pumps, close), session_run.cc jobs and waiting, session_control.cc signals, typing and stopping.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/async.h"
+#include "base/error.h"
+#include "shell/incarnation.h"
+#include "shell/journal.h"
+#include "shell/pattern.h"
+#include "shell/session_types.h"
+
+namespace rex::shell {
+
+/// How long each step of interrupt, terminate, kill waits unless told otherwise.
+inline constexpr Milliseconds default_grace{2000};
+inline constexpr std::size_t max_kept_jobs = 1000;
+inline constexpr std::size_t max_command_bytes = std::size_t{15} << 20;
+
+/// How an ended job ended.
+struct JobEnd {
+  RunState state;
+  std::optional<int> exit_code;
+  std::optional<int> signal;
+  std::vector<int> pipe_status;
+  std::string cwd;
+  Offset to;
+  std::int64_t duration_ms;
+  std::optional<SyntaxFault> syntax_error;
+  std::vector<Process> survivors;
+  std::vector<Process> interleaved;
+};
+
+/// One command run in a shell session, or the program of a session without a shell.
+struct Job {
+  std::uint64_t number;
+  std::string command;
+  Offset from;
+  TimePoint started;
+  std::vector<pid_t> before;  // processes of earlier jobs that were there when it began
+  std::optional<Restarted> restarted;
+  std::optional<RunState> stopping;  // timed_out or cancelled, once we began to end it
+  bool being_stopped = false;        // its end is not told before all that it started is gone too
+  std::unique_ptr<AsyncFd> isolated;  // its own output, when it does not write to the terminal
+  Fd isolated_writer;                 // what the shell opens; let go of at the job's end
+  std::optional<JobEnd> end;
+
+  [[nodiscard]] std::string id() const { return std::to_string(number); }
+  [[nodiscard]] bool is_over() const { return end && !being_stopped; }
+};
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(Executor executor, Nursery& nursery, CreateOptions options);
+  ~Session();
+
+  /// Starts the program. Throws StartFailed with what it printed; the session is then of no use.
+  Task<> start();
+
+  Task<RunResult> run(RunOptions options, Cancel& cancel);
+  Task<WaitResult> wait(WaitOptions options, Cancel& cancel);
+  Task<ReadResult> read(ReadOptions options, Cancel& cancel);
+  /// Types or writes `data`; returns how much the terminal or pipe took before it had no room for a second.
+  Task<std::size_t> write(std::string data, bool submit, bool eof, Cancel& cancel);
+  Task<InterruptResult> interrupt(bool escalate, Milliseconds grace, OutputOptions output);
+  /// The processes the signal went to: the foreground group, or the program of an idle session.
+  std::vector<pid_t> signal(int number, const std::optional<std::string>& job);
+  void resize(WindowSize size);
+  [[nodiscard]] SessionInfo info();
+  /// Ends the whole tree, and every pending call with it.
+  Task<CloseResult> close(Milliseconds grace, bool keep_processes);
+
+  [[nodiscard]] const std::string& name() const { return options_.session; }
+  [[nodiscard]] std::int64_t input_offset() const { return input_offset_; }
+
+ private:
+  // session.cc
+  Task<> start_incarnation(std::string cwd);
+  Task<> await_ready(TimePoint deadline);
+  Task<> source_startup_files(TimePoint deadline);
+  Task<> ensure_alive();
+  IncarnationOptions incarnation_options(std::string cwd) const;
+  static Task<> pump_output(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> from, Stream stream);
+  static Task<> pump_reports(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> from);
+  static Task<> pump_isolated(std::shared_ptr<Session> self, std::shared_ptr<Job> job);
+  static Task<> watch_replaced(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> which);
+  static Task<> watch_program(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> which);
+  void take_output(const Incarnation& from, Stream stream, std::string_view bytes);
+  void drain_output(Incarnation& from);
+  bool drain_isolated(Job& job);
+  void take_records(Incarnation& from);
+  void program_ended(Incarnation& which);
+  void end_incarnation(Incarnation& which);
+  [[nodiscard]] std::string collect_startup() const;
+  [[nodiscard]] SessionState state();
+  [[noreturn]] void throw_ended() const;
+  Journal& journal(Stream stream) { return stream == Stream::err ? *err_journal_ : journal_; }
+
+  // session_run.cc
+  std::shared_ptr<Job> begin_job(std::string command);
+  void end_job(JobEnd end);
+  void end_job_by_record(Incarnation& in, const Record& record);
+  [[nodiscard]] std::string true_cwd(const Incarnation& in, std::string_view claimed) const;
+  Task<RunResult> run_command(RunOptions options, Cancel& cancel);
+  Task<RunResult> type_command(RunOptions options, Cancel& cancel);
+  struct Watch;
+  Task<RunResult> outcome(std::shared_ptr<Job> job, Watch watch, OutputOptions output, Cancel& cancel);
+  RunResult result_of(const Job& job, Offset from, std::optional<Offset> to, OutputOptions output);
+  CollectedOutput collect(Offset from, Offset to, OutputOptions output);
+  [[nodiscard]] std::shared_ptr<Job> find_job(const std::optional<std::string>& id);
+  void skip_echo(Watch& watch);
+  /// Feeds the scanner what the journal has beyond its place.
+  std::optional<Match> scan(Scanner& scanner);
+
+  // session_control.cc
+  static Task<> enforce_lifetime(std::shared_ptr<Session> self, std::shared_ptr<Job> job, TimePoint deadline);
+  static Task<> stop_job(std::shared_ptr<Session> self, std::shared_ptr<Job> job, RunState reason);
+  /// Until the shell has reported the job's end, or the deadline.
+  Task<bool> wait_for_end(std::shared_ptr<Job> job, TimePoint deadline);
+  static Task<> announce_room(std::shared_ptr<Incarnation> in, std::shared_ptr<Event> room);
+  std::vector<pid_t> left_by(const Job& job);
+  void signal_group(pid_t group, int number);
+
+  Executor executor_;
+  Nursery& nursery_;
+  CreateOptions options_;
+  std::vector<std::string> env_;
+  const Dialect* dialect_ = nullptr;
+  timespec created_at_{};
+
+  std::shared_ptr<Incarnation> incarnation_;
+  std::vector<std::shared_ptr<Incarnation>> former_;  // dead shells with processes left behind
+  int generation_ = 0;
+  bool starting_ = false;
+  bool closed_ = false;
+  bool ready_ = false;              // the current incarnation's shell has reported for the first time
+  std::uint64_t internal_done_ = 0;  // the last of our own commands that has ended
+  int internal_status_ = 0;
+  StartupReport startup_;
+  std::optional<Restarted> restarted_;  // to be told with the next job
+  std::string cwd_;
+
+  Journal journal_;
+  std::unique_ptr<Journal> err_journal_;  // only on pipes
+  bool out_ended_ = false;
+  bool err_ended_ = false;
+  TimePoint last_output_{};
+  std::optional<timespec> last_output_at_;
+  std::int64_t input_offset_ = 0;
+
+  std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;
+  std::shared_ptr<Job> current_;
+  std::uint64_t next_job_ = 1;
+  Event changed_;  // output, the end of a job, a change of state
+};
+
+}  // namespace rex::shell

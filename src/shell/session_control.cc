@@ -1,0 +1,213 @@
+// Acting on what runs: typing, signals, and the schedule that ends a job for certain.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/error.h"
+#include "shell/session.h"
+
+namespace rex::shell {
+namespace {
+
+// A canonical terminal holds one line of at most this, newline included, and silently drops what is beyond.
+constexpr std::size_t max_line_bytes = 4095;
+
+// How long a write waits for room without any progress before it says how much was taken.
+constexpr Milliseconds write_patience{1000};
+
+std::size_t longest_line(std::string_view data) {
+  std::size_t longest = 0;
+  while (!data.empty()) {
+    const std::size_t end = data.find_first_of("\r\n");
+    longest = std::max(longest, std::min(end, data.size()) + 1);
+    data.remove_prefix(end == std::string_view::npos ? data.size() : end + 1);
+  }
+  return longest;
+}
+
+struct Step {
+  const char* name;
+  int signal;
+};
+
+constexpr Step stop_steps[] = {{"INT", SIGINT}, {"TERM", SIGTERM}, {"KILL", SIGKILL}};
+
+}  // namespace
+
+Task<std::size_t> Session::write(std::string data, bool submit, bool eof, Cancel& cancel) {
+  const std::shared_ptr<Session> self = shared_from_this();
+  co_await ensure_alive();
+  const std::shared_ptr<Incarnation> in = incarnation_;
+  if (in->input() == nullptr) {
+    throw Error(Fault::InputRefused, "the input of this session was closed").with("reason", std::string("closed"));
+  }
+  const std::optional<termios> modes = in->tty() ? terminal_modes(in->input()->fd()) : std::nullopt;
+  const bool canonical = modes && (modes->c_lflag & ICANON) != 0;
+  if (submit) {
+    data += in->tty() ? '\r' : '\n';
+  }
+  if (canonical && longest_line(data) > max_line_bytes) {
+    throw Error(Fault::InputRefused, "a line of more than " + std::to_string(max_line_bytes) +
+                                         " bytes would be cut by the terminal; nothing was written")
+        .with("reason", std::string("lineTooLong"));
+  }
+  if (eof && canonical) {
+    data += static_cast<char>(modes->c_cc[VEOF]);
+  }
+  const auto room = std::make_shared<Event>();
+  Waiter waiter(executor_);
+  waiter.subscribe(cancel.changed());
+  waiter.subscribe(*room);
+  std::size_t done = 0;
+  TimePoint deadline = Clock::now() + write_patience;
+  while (done < data.size() && !cancel && !closed_) {
+    const ssize_t n = ::write(in->input()->fd(), data.data() + done, data.size() - done);
+    if (n > 0) {
+      done += static_cast<std::size_t>(n);
+      deadline = Clock::now() + write_patience;
+    } else if (errno == EAGAIN) {
+      if (Clock::now() >= deadline) {
+        break;
+      }
+      spawn(executor_, announce_room(in, room), [](std::exception_ptr) {});
+      co_await waiter.until(deadline);
+    } else if (errno == EPIPE || errno == EIO) {
+      throw Error(Fault::InputRefused, "the program does not read its input any more")
+          .with("reason", std::string("closed"))
+          .executed(done == 0 ? Executed::no : Executed::yes);
+    } else if (errno != EINTR) {
+      throw os_error("cannot write to the session", errno);
+    }
+  }
+  input_offset_ += done;
+  if (eof && !in->tty()) {
+    in->close_input();
+  }
+  co_return done;
+}
+
+Task<> Session::announce_room(std::shared_ptr<Incarnation> in, std::shared_ptr<Event> room) {
+  if (co_await in->input()->writable()) {
+    room->notify();
+  }
+}
+
+void Session::resize(WindowSize size) {
+  if (!incarnation_ || incarnation_->program().exit()) {
+    throw_ended();
+  }
+  incarnation_->resize(size);
+  options_.rows = size.rows;
+  options_.cols = size.cols;
+}
+
+void Session::signal_group(pid_t group, int number) {
+  // Only groups of our own terminal get here; the kernel names its foreground group.
+  if (group > 1) {
+    kill(-group, number);
+    if (number != SIGKILL && number != SIGSTOP) {
+      kill(-group, SIGCONT);
+    }
+  }
+}
+
+std::vector<pid_t> Session::signal(int number, const std::optional<std::string>& job) {
+  if (!incarnation_ || incarnation_->program().exit()) {
+    throw_ended();
+  }
+  if (job && (!current_ || current_->id() != *job)) {
+    [[maybe_unused]] const std::shared_ptr<Job> known = find_job(job);  // throws for a job that never was
+    throw invalid_params("job", "job " + printable(*job) + " has ended");
+  }
+  const pid_t program = incarnation_->program().pid();
+  std::vector<pid_t> targets{program};
+  if (current_) {
+    targets = group_members(incarnation_->program().guardian(), incarnation_->foreground());
+  }
+  std::erase_if(targets, [number](pid_t pid) { return !signal_descendant(pid, number); });
+  return targets;
+}
+
+Task<bool> Session::wait_for_end(std::shared_ptr<Job> job, TimePoint deadline) {
+  Waiter waiter(executor_);
+  waiter.subscribe(changed_);
+  while (!job->end && !closed_ && Clock::now() < deadline) {
+    co_await waiter.until(deadline);
+  }
+  co_return job->end.has_value();
+}
+
+Task<InterruptResult> Session::interrupt(bool escalate, Milliseconds grace, OutputOptions output) {
+  const std::shared_ptr<Session> self = shared_from_this();
+  InterruptResult result{};
+  const std::shared_ptr<Job> job = current_;
+  if (job && incarnation_) {
+    for (const Step& step : stop_steps) {
+      if (!incarnation_) {
+        break;
+      }
+      signal_group(incarnation_->foreground(), step.signal);
+      result.step = step.name;
+      if (co_await wait_for_end(job, Clock::now() + grace) || !escalate) {
+        break;
+      }
+    }
+    result.result = result_of(*job, job->from, std::nullopt, output);
+  }
+  result.state = state();
+  co_return result;
+}
+
+Task<> Session::enforce_lifetime(std::shared_ptr<Session> self, std::shared_ptr<Job> job, TimePoint deadline) {
+  if (!co_await self->wait_for_end(job, deadline) && !self->closed_) {
+    co_await stop_job(self, job, RunState::timed_out);
+  }
+}
+
+std::vector<pid_t> Session::left_by(const Job& job) {
+  std::vector<pid_t> left = incarnation_->others();
+  std::erase_if(left, [&job](pid_t pid) {
+    return std::find(job.before.begin(), job.before.end(), pid) != job.before.end();
+  });
+  return left;
+}
+
+Task<> Session::stop_job(std::shared_ptr<Session> self, std::shared_ptr<Job> job, RunState reason) {
+  if (job->end || job->stopping) {
+    co_return;  // whoever came first decides the one final state
+  }
+  job->stopping = reason;
+  job->being_stopped = true;
+  for (const Step& step : stop_steps) {
+    if (!job->end && !self->closed_ && self->incarnation_) {
+      self->signal_group(self->incarnation_->foreground(), step.signal);
+      co_await self->wait_for_end(job, Clock::now() + default_grace);
+    }
+  }
+  // What the job started beside the foreground dies with it.
+  Waiter pause(self->executor_);
+  for (const Step& step : {stop_steps[1], stop_steps[2]}) {
+    if (self->closed_ || !self->incarnation_) {
+      break;
+    }
+    const std::vector<pid_t> left = self->left_by(*job);
+    for (const pid_t pid : left) {
+      signal_descendant(pid, step.signal);
+      signal_descendant(pid, SIGCONT);
+    }
+    const TimePoint until = Clock::now() + default_grace;
+    while (std::any_of(left.begin(), left.end(), is_alive) && Clock::now() < until && !self->closed_) {
+      co_await pause.until(Clock::now() + Milliseconds(10));
+    }
+  }
+  if (job->end && self->incarnation_) {
+    job->end->survivors = name_processes(self->left_by(*job));
+  }
+  job->being_stopped = false;
+  self->changed_.notify();
+}
+
+}  // namespace rex::shell

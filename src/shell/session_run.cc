@@ -1,0 +1,449 @@
+// Jobs: how they begin and end, and how callers wait for what they want of them.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "shell/session.h"
+
+namespace rex::shell {
+namespace {
+
+// How long a program that took the place of our shell may be silent before a run without any limit of its own returns:
+// nobody will ever report the end of that command.
+constexpr Milliseconds unmanaged_quiet{1000};
+
+// How far back in a job's output the shell's complaint about its text is looked for.
+constexpr Offset syntax_complaint_bytes = 16 * 1024;
+
+std::int64_t milliseconds_since(TimePoint begin) {
+  return std::chrono::duration_cast<Milliseconds>(Clock::now() - begin).count();
+}
+
+bool same_directory(const std::string& a, const std::string& b) {
+  struct stat left {};
+  struct stat right {};
+  return stat(a.c_str(), &left) == 0 && stat(b.c_str(), &right) == 0 && left.st_dev == right.st_dev &&
+         left.st_ino == right.st_ino;
+}
+
+void refuse_nul(const std::string& command) {
+  const std::size_t at = command.find('\0');
+  if (at != std::string::npos) {
+    throw Error(Fault::InputRefused, "the command holds a NUL byte at offset " + std::to_string(at) +
+                                         ", which no shell takes; nothing was run")
+        .with("reason", std::string("nul"))
+        .with("at", static_cast<std::int64_t>(at));
+  }
+}
+
+}  // namespace
+
+/// What one caller waits for, besides the end of the job.
+struct Session::Watch {
+  Offset from;
+  std::string typed;  // what the terminal or the program may give back first; empty once that is decided
+  std::shared_ptr<const PatternSet> patterns;
+  std::optional<Scanner> scanner;  // made once it is known where the output begins
+  TimePoint deadline = never;
+  std::optional<Milliseconds> quiet;
+  TimePoint since = Clock::now();  // silence is counted from here, or from the last output
+};
+
+// ---- the life of a job
+
+std::shared_ptr<Job> Session::begin_job(std::string command) {
+  auto job = std::make_shared<Job>();
+  job->number = next_job_++;
+  job->command = std::move(command);
+  job->from = journal_.end();
+  job->started = Clock::now();
+  job->before = incarnation_->others();
+  job->restarted = std::exchange(restarted_, std::nullopt);
+  jobs_[job->number] = job;
+  if (jobs_.size() > max_kept_jobs) {
+    jobs_.erase(jobs_.begin());
+  }
+  current_ = job;
+  return job;
+}
+
+void Session::end_job(JobEnd end) {
+  const std::shared_ptr<Job> job = std::exchange(current_, nullptr);
+  end.to = journal_.end();
+  end.duration_ms = milliseconds_since(job->started);
+  if (job->stopping) {
+    end.state = *job->stopping;
+  }
+  if (incarnation_) {
+    const std::vector<pid_t> left_behind = left_by(*job);
+    std::vector<pid_t> earlier = job->before;
+    std::erase_if(earlier, [this](pid_t pid) { return !writes_to(pid, incarnation_->tty_path()); });
+    end.survivors = name_processes(left_behind);
+    end.interleaved = name_processes(earlier);
+    constexpr int stopped_from = 128 + SIGCHLD;  // 128 + STOP, TSTP, TTIN, TTOU
+    if (end.state == RunState::exited && end.exit_code && *end.exit_code > stopped_from &&
+        *end.exit_code <= 128 + SIGTTOU && std::any_of(left_behind.begin(), left_behind.end(), is_stopped)) {
+      end.state = RunState::stopped;
+    }
+  }
+  job->isolated_writer.reset();
+  job->end = std::move(end);
+  changed_.notify();
+}
+
+void Session::end_job_by_record(Incarnation& in, const Record& record) {
+  JobEnd end{};
+  end.state = RunState::exited;
+  end.exit_code = record.status;
+  end.pipe_status = record.pipe_status;
+  if (end.pipe_status.empty() || end.pipe_status.back() != record.status) {
+    end.pipe_status = {record.status};  // interrupted, or ended by `return`: the list is of something earlier
+  }
+  cwd_ = true_cwd(in, record.cwd);
+  end.cwd = cwd_;
+  if (record.status != 0) {
+    const Offset to = journal_.end();
+    const Offset from = std::max(current_->from, to - std::min(to, syntax_complaint_bytes));
+    std::string tail(to - from, '\0');
+    tail.resize(journal_.read(from, tail.data(), tail.size()));
+    if (const std::optional<SyntaxError> found = find_syntax_error(tail, in.driver()->command_path())) {
+      end.syntax_error = SyntaxFault{found->line, found->text, found->line > 1};
+    }
+  }
+  end_job(std::move(end));
+}
+
+std::string Session::true_cwd(const Incarnation& in, std::string_view claimed) const {
+  constexpr std::string_view deleted = " (deleted)";
+  std::string path = in.kernel_cwd().value_or(std::string(claimed));
+  if (path == claimed) {
+    return path;
+  }
+  if (path.ends_with(deleted)) {
+    return path.substr(0, path.size() - deleted.size());
+  }
+  // The shell's own name for the place, through symbolic links, is what a person would see, if it is that place.
+  const std::string logical(claimed);
+  return same_directory(logical, path) ? logical : path;
+}
+
+std::shared_ptr<Job> Session::find_job(const std::optional<std::string>& id) {
+  if (!id) {
+    return jobs_.empty() ? nullptr : jobs_.rbegin()->second;
+  }
+  for (const auto& [number, job] : jobs_) {
+    if (job->id() == *id) {
+      return job;
+    }
+  }
+  throw invalid_params("job", "session " + printable(name()) + " has no job " + printable(*id) + " (the last " +
+                                  std::to_string(max_kept_jobs) + " are kept)");
+}
+
+// ---- run
+
+Task<RunResult> Session::run(RunOptions options, Cancel& cancel) {
+  const std::shared_ptr<Session> self = shared_from_this();
+  refuse_nul(options.command);
+  co_await ensure_alive();
+  const bool unmanaged = dialect_ == nullptr || incarnation_->replaced;
+  if (unmanaged || (options.interactive && current_)) {
+    co_return co_await type_command(std::move(options), cancel);
+  }
+  if (current_) {
+    throw Error(Fault::SessionBusy, "job " + current_->id() + " is still running: wait for it, interrupt it, or type to " +
+                                        "it with interactive")
+        .with("job", current_->id())
+        .retryable();
+  }
+  co_return co_await run_command(std::move(options), cancel);
+}
+
+Task<RunResult> Session::run_command(RunOptions options, Cancel& cancel) {
+  Watch watch{};
+  if (!options.expect.empty()) {
+    watch.patterns = std::make_shared<PatternSet>(options.expect, "expect");
+  }
+  const std::shared_ptr<Incarnation> in = incarnation_;
+  drain_output(*in);  // what earlier jobs' processes wrote meanwhile is not this job's
+  Redirections to{options.stdin_empty || options.isolate ? "/dev/null" : in->tty_path(), std::nullopt};
+  Pipe own;
+  if (options.isolate) {
+    own = make_pipe();
+    to.output = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(own.write.get());
+  }
+  in->driver()->run(next_job_, options.command, to);
+  const std::shared_ptr<Job> job = begin_job(std::move(options.command));
+  if (options.isolate) {
+    fcntl(own.read.get(), F_SETFL, O_NONBLOCK);
+    job->isolated = std::make_unique<AsyncFd>(executor_, std::move(own.read));
+    job->isolated_writer = std::move(own.write);
+    spawn(executor_, pump_isolated(shared_from_this(), job), [](std::exception_ptr) {});
+  }
+  if (options.timeout) {
+    spawn(executor_, enforce_lifetime(shared_from_this(), job, deadline_after(options.timeout)),
+          [](std::exception_ptr) {});
+  }
+  watch.from = job->from;
+  watch.deadline = deadline_after(options.wait);
+  watch.quiet = options.quiet;
+  co_return co_await outcome(job, std::move(watch), options.output, cancel);
+}
+
+Task<RunResult> Session::type_command(RunOptions options, Cancel& cancel) {
+  if (!current_) {  // the program has ended between two looks
+    throw_ended();
+  }
+  const std::shared_ptr<Job> job = current_;
+  drain_output(*incarnation_);
+  Watch watch{};
+  watch.from = journal_.end();
+  if (!options.expect.empty()) {
+    watch.patterns = std::make_shared<PatternSet>(options.expect, "expect");
+  }
+  watch.deadline = deadline_after(options.wait);
+  watch.quiet = options.quiet;
+  if (options.expect.empty() && !options.wait && !options.quiet) {
+    watch.quiet = unmanaged_quiet;
+  }
+  const std::optional<termios> modes = incarnation_->tty() ? terminal_modes(incarnation_->input()->fd()) : std::nullopt;
+  const bool asks_secret = modes && (modes->c_lflag & ICANON) != 0 && (modes->c_lflag & ECHO) == 0;
+  if (modes && !asks_secret) {
+    watch.typed = options.command;
+  }
+  co_await write(std::move(options.command), true, false, cancel);
+  watch.since = Clock::now();
+  co_return co_await outcome(job, std::move(watch), options.output, cancel);
+}
+
+/// Moves the beginning of a typed command's output behind an exact copy of what was typed.
+void Session::skip_echo(Watch& watch) {
+  if (watch.typed.empty()) {
+    return;
+  }
+  std::string copy(watch.typed.size() + 2, '\0');
+  copy.resize(journal_.read(watch.from, copy.data(), copy.size()));
+  const std::size_t common = std::min(copy.size(), watch.typed.size());
+  if (copy.compare(0, common, watch.typed, 0, common) != 0) {
+    watch.typed.clear();
+    return;
+  }
+  std::string_view rest = std::string_view(copy).substr(common);
+  const std::size_t line_end = rest.starts_with("\r\n") ? 2 : rest.starts_with("\n") ? 1 : 0;
+  if (common < watch.typed.size() || (line_end == 0 && rest.size() < 2)) {
+    return;  // not all of it has come yet
+  }
+  watch.from += common + line_end;
+  watch.typed.clear();
+}
+
+std::optional<Match> Session::scan(Scanner& scanner) {
+  std::optional<Match> match;
+  journal_.visit(scanner.next(), journal_.end(), [&, at = std::max(scanner.next(), journal_.oldest())](std::string_view piece) mutable {
+    match = scanner.feed(piece, at);
+    at += piece.size();
+    return !match;
+  });
+  return match ? match : scanner.settle();
+}
+
+Task<RunResult> Session::outcome(std::shared_ptr<Job> job, Watch watch, OutputOptions output, Cancel& cancel) {
+  Waiter waiter(executor_);
+  waiter.subscribe(changed_);
+  waiter.subscribe(cancel.changed());
+  bool stop_asked = false;
+  while (true) {
+    skip_echo(watch);
+    if (watch.patterns && watch.typed.empty()) {
+      if (!watch.scanner) {
+        watch.scanner.emplace(watch.patterns, watch.from);
+      }
+      if (std::optional<Match> match = scan(*watch.scanner)) {
+        RunResult result = result_of(*job, watch.from, match->from, output);
+        result.state = RunState::matched;
+        result.output.next = match->to;
+        result.expect = std::move(match);
+        co_return result;
+      }
+    }
+    if (job->is_over()) {
+      co_return result_of(*job, watch.from, std::nullopt, output);
+    }
+    if (cancel.wish() == Cancel::Wish::stop_work && !std::exchange(stop_asked, true)) {
+      spawn(executor_, stop_job(shared_from_this(), job, RunState::cancelled), [](std::exception_ptr) {});
+    }
+    std::optional<Milliseconds> quiet = watch.quiet;
+    if (incarnation_ && incarnation_->replaced && !quiet && watch.deadline == never) {
+      quiet = unmanaged_quiet;
+    }
+    const TimePoint now = Clock::now();
+    const TimePoint silent = quiet ? std::max(watch.since, last_output_) + *quiet : never;
+    const bool waiting_only = cancel.wish() == Cancel::Wish::stop_waiting;
+    if (!stop_asked && (waiting_only || now >= watch.deadline || now >= silent)) {
+      co_return result_of(*job, watch.from, std::nullopt, output);
+    }
+    co_await waiter.until(stop_asked ? never : std::min(watch.deadline, silent));
+  }
+}
+
+CollectedOutput Session::collect(Offset from, Offset to, OutputOptions output) {
+  Offset begin = from;
+  if (from < journal_.oldest()) {  // the journal lost the beginning: only the end can be shown, and the loss is said
+    begin = std::min(to, std::max(journal_.oldest(), to - std::min<Offset>(to, output.max_bytes / 2)));
+  }
+  OutputText text(output.view, output.max_bytes, begin);
+  journal_.visit(begin, to, [&text](std::string_view piece) {
+    text.feed(piece);
+    return true;
+  });
+  CollectedOutput collected = text.finish();
+  if (begin != from) {
+    collected.omitted = Omitted{begin - from, from, begin};
+    collected.from = from;
+    collected.total_bytes = to - from;
+  }
+  return collected;
+}
+
+RunResult Session::result_of(const Job& job, Offset from, std::optional<Offset> to, OutputOptions output) {
+  RunResult result;
+  result.session = name();
+  result.job = job.id();
+  result.restarted = job.restarted;
+  if (job.end) {
+    const JobEnd& end = *job.end;
+    result.state = end.state;
+    result.exit_code = end.exit_code;
+    result.signal = end.signal;
+    result.pipe_status = end.pipe_status;
+    result.cwd = end.cwd;
+    result.duration_ms = end.duration_ms;
+    result.syntax_error = end.syntax_error;
+    result.survivors = end.survivors;
+    result.interleaved = end.interleaved;
+  } else {
+    result.state = RunState::running;
+    const std::optional<std::string> cwd = incarnation_ ? incarnation_->kernel_cwd() : std::nullopt;
+    result.cwd = cwd.value_or(cwd_);
+    result.duration_ms = milliseconds_since(job.started);
+  }
+  const bool managed = dialect_ != nullptr && !(incarnation_ && incarnation_->replaced);
+  const bool reaped = job.end && (job.end->state == RunState::signaled || job.end->exit_code);
+  result.completion = managed || reaped ? Completion::exact : Completion::heuristic;
+  const Offset upto = to.value_or(job.end ? job.end->to : journal_.end());
+  result.output = collect(std::min(from, upto), upto, output);
+  return result;
+}
+
+// ---- wait
+
+Task<WaitResult> Session::wait(WaitOptions options, Cancel& cancel) {
+  const std::shared_ptr<Session> self = shared_from_this();
+  Waiter waiter(executor_);
+  waiter.subscribe(changed_);
+  waiter.subscribe(cancel.changed());
+  while (starting_ && !closed_) {
+    co_await waiter.until(never);
+  }
+  const std::shared_ptr<Job> job = find_job(options.job);
+  const Offset from = options.from.value_or(job ? job->from : journal_.oldest());
+  std::vector<std::optional<Scanner>> scanners(options.any.size());
+  for (std::size_t i = 0; i < options.any.size(); ++i) {
+    const Condition& condition = options.any[i];
+    if (condition.kind == Condition::Kind::match) {
+      scanners[i].emplace(PatternSet::one(condition.pattern, "any[" + std::to_string(i) + "].match"),
+                          condition.from.value_or(from), condition.strip_ansi);
+    } else if (condition.kind == Condition::Kind::exit && !job) {
+      throw invalid_params("any[" + std::to_string(i) + "].exit", "no job has been run in this session");
+    }
+  }
+  const TimePoint begin = Clock::now();
+  const TimePoint deadline = deadline_after(options.wait);
+  WaitResult result{std::nullopt, std::nullopt, 0};
+  std::optional<Match> match;
+  while (true) {
+    const TimePoint now = Clock::now();
+    TimePoint next_look = deadline;
+    for (std::size_t i = 0; i < options.any.size() && !result.met; ++i) {
+      const Condition& condition = options.any[i];
+      bool met = false;
+      switch (condition.kind) {
+        case Condition::Kind::exit: met = job->is_over(); break;
+        case Condition::Kind::bytes: met = journal_.end() >= condition.bytes; break;
+        case Condition::Kind::match: met = (match = scan(*scanners[i])).has_value(); break;
+        case Condition::Kind::quiet: {
+          const TimePoint silent = std::max(last_output_, job ? job->started : begin) + condition.quiet;
+          met = now >= silent;
+          next_look = std::min(next_look, silent);
+          break;
+        }
+      }
+      if (met) {
+        result.met = i;
+      }
+    }
+    if (result.met || cancel || closed_ || now >= deadline) {
+      break;
+    }
+    co_await waiter.until(next_look);
+  }
+  result.next = journal_.end();
+  if (job) {
+    result.result = result_of(*job, from, match ? std::optional(match->from) : std::nullopt, options.output);
+    result.next = std::max(result.result->output.next, from);
+    if (match) {
+      result.result->state = RunState::matched;
+      result.result->output.next = match->to;
+      result.next = match->to;
+      match->index = *result.met;
+      result.result->expect = std::move(match);
+    }
+  } else if (match) {
+    result.next = match->to;
+  }
+  co_return result;
+}
+
+Task<ReadResult> Session::read(ReadOptions options, Cancel& cancel) {
+  const std::shared_ptr<Session> self = shared_from_this();
+  if (options.stream == Stream::err && !err_journal_) {
+    throw invalid_params("stream", "a session with a terminal has one stream, stdout");
+  }
+  Journal& from = journal(options.stream);
+  const Offset offset = options.offset.value_or(from.oldest());
+  if (offset > from.end()) {
+    throw invalid_params("offset", std::to_string(offset) + " has not been written yet, the end is at " +
+                                       std::to_string(from.end()));
+  }
+  Waiter waiter(executor_);
+  waiter.subscribe(changed_);
+  waiter.subscribe(cancel.changed());
+  const TimePoint deadline = options.wait ? deadline_after(options.wait) : Clock::now();
+  const bool& stream_ended = options.stream == Stream::err ? err_ended_ : out_ended_;
+  const auto ended = [&] { return closed_ || (stream_ended && !starting_ && (dialect_ == nullptr || !options_.restart)); };
+  while (offset == from.end() && !ended() && !cancel && Clock::now() < deadline) {
+    co_await waiter.until(deadline);
+  }
+  if (offset < from.oldest()) {
+    throw Error(Fault::OffsetGone, "offset " + std::to_string(offset) + " is no longer held; the oldest byte is at " +
+                                       std::to_string(from.oldest()))
+        .with("oldest", static_cast<std::int64_t>(from.oldest()))
+        .with("next", static_cast<std::int64_t>(from.end()));
+  }
+  ReadResult result{};
+  result.data.resize(std::min<Offset>(options.max_bytes, from.end() - offset));
+  result.data.resize(from.read(offset, result.data.data(), result.data.size()));
+  result.from = offset;
+  result.next = offset + result.data.size();
+  result.oldest = from.oldest();
+  result.end = from.end();
+  result.eof = result.next == result.end && ended();
+  result.state = state();
+  co_return result;
+}
+
+}  // namespace rex::shell

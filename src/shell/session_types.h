@@ -1,0 +1,178 @@
+// What one asks of a session and what it answers, as plain values. Names follow the wire's; no JSON here.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/async.h"
+#include "shell/dialect.h"
+#include "shell/incarnation.h"
+#include "shell/journal.h"
+#include "shell/offset.h"
+#include "shell/output_text.h"
+#include "shell/pattern.h"
+#include "shell/process_tree.h"
+
+namespace rex::shell {
+
+enum class Profile { agent, human };
+
+struct CreateOptions {
+  std::string session;  // empty: we choose a name
+  std::optional<std::string> shell;
+  std::vector<std::string> argv;  // not empty: this program instead of a shell
+  bool tty = true;
+  std::string cwd;  // empty: ours
+  std::map<std::string, std::optional<std::string>> env;  // nullopt unsets
+  bool clear_env = false;
+  Profile profile = Profile::agent;
+  Startup startup = Startup::clean;
+  std::vector<std::string> startup_source;
+  Milliseconds startup_timeout{10'000};
+  int rows = 50;
+  int cols = 200;
+  bool restart = true;
+  std::size_t journal_bytes = Journal::kDefaultCapacity;
+  std::map<std::string, std::string> labels;
+};
+
+enum class SessionState { ready, running, stopped, unmanaged, exited };
+
+struct StartupReport {
+  std::string output;
+  std::vector<std::string> sourced;
+  std::int64_t duration_ms = 0;
+  std::vector<std::string> warnings;
+};
+
+struct SessionInfo {
+  std::string session;
+  pid_t pid;
+  std::vector<std::string> argv;
+  std::optional<std::string> shell;
+  std::string cwd;
+  bool tty;
+  int rows;
+  int cols;
+  SessionState state;
+  std::map<std::string, std::string> labels;
+  timespec created_at;
+  std::optional<timespec> last_output_at;
+  Offset oldest;
+  Offset next;
+  std::optional<Process> foreground;
+  std::optional<std::string> job;
+  int generation;
+  std::optional<StartupReport> startup;
+};
+
+enum class RunState { exited, signaled, running, matched, stopped, timed_out, cancelled, shell_exited, lost };
+
+enum class Completion { exact, heuristic };
+
+struct Restarted {
+  std::string cause;
+  std::optional<int> exit_code;
+};
+
+struct SyntaxFault {
+  std::int64_t line;
+  std::string text;
+  bool ran_before;
+};
+
+/// How a result's output is to be shown; reading options, they change nothing that runs.
+struct OutputOptions {
+  View view = View::clean;
+  std::size_t max_bytes = OutputText::kDefaultMaxBytes;
+};
+
+struct RunOptions {
+  std::string command;
+  std::optional<Milliseconds> wait;
+  std::optional<Milliseconds> timeout;
+  std::optional<Milliseconds> quiet;
+  bool stdin_empty = false;
+  bool isolate = false;
+  bool interactive = false;
+  std::vector<std::string> expect;
+  OutputOptions output;
+};
+
+struct RunResult {
+  std::string session;
+  std::string job;
+  RunState state = RunState::running;
+  std::optional<int> exit_code;
+  std::optional<int> signal;
+  std::vector<int> pipe_status;
+  std::string cwd;
+  std::int64_t duration_ms = 0;
+  CollectedOutput output;
+  Completion completion = Completion::exact;
+  std::optional<SyntaxFault> syntax_error;
+  std::optional<Match> expect;
+  std::vector<Process> interleaved;
+  std::vector<Process> survivors;
+  std::optional<Restarted> restarted;
+};
+
+struct Condition {
+  enum class Kind { exit, match, quiet, bytes };
+  Kind kind;
+  std::string pattern;
+  std::optional<Offset> from;
+  bool strip_ansi = true;
+  Milliseconds quiet{0};
+  Offset bytes = 0;
+};
+
+struct WaitOptions {
+  std::optional<std::string> job;
+  std::vector<Condition> any;
+  std::optional<Milliseconds> wait;
+  std::optional<Offset> from;
+  OutputOptions output;
+};
+
+struct WaitResult {
+  std::optional<std::size_t> met;
+  std::optional<RunResult> result;
+  Offset next;
+};
+
+struct ReadOptions {
+  Stream stream;
+  std::optional<Offset> offset;
+  std::size_t max_bytes = std::size_t{1} << 20;
+  std::optional<Milliseconds> wait;
+};
+
+struct ReadResult {
+  std::string data;
+  Offset from;
+  Offset next;
+  Offset oldest;
+  Offset end;
+  bool eof;
+  SessionState state;
+};
+
+struct InterruptResult {
+  SessionState state;
+  std::optional<std::string> step;  // INT, TERM, KILL
+  std::optional<RunResult> result;
+};
+
+struct CloseResult {
+  std::optional<int> exit_code;
+  std::optional<int> signal;
+  std::vector<Process> survivors;
+};
+
+}  // namespace rex::shell

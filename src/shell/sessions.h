@@ -1,0 +1,51 @@
+// All sessions of this instance, by name, and who they end with. Knows no connection: an owner is an opaque number.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shell/session.h"
+
+namespace rex::shell {
+
+inline constexpr std::size_t max_sessions = 1000;
+
+/// Identifies whoever a session ends with.
+using Owner = std::uint64_t;
+
+class Sessions {
+ public:
+  Sessions(Executor executor, Nursery& nursery) : executor_(executor), nursery_(nursery) {}
+
+  /// Starts a session. Its name is taken from the first moment, so that requests sent right behind find it; a start
+  /// that fails gives it back. Throws SessionExists, LimitExceeded, StartFailed.
+  Task<std::shared_ptr<Session>> create(CreateOptions options, Owner owner);
+
+  /// Throws SessionNotFound, naming the sessions there are.
+  [[nodiscard]] std::shared_ptr<Session> find(const std::string& name) const;
+
+  Task<CloseResult> close(std::string name, Milliseconds grace, bool keep_processes);
+
+  /// Ends all sessions of an owner, trees included, and returns when that is proven or time is up.
+  Task<> close_all_of(Owner owner, Milliseconds grace);
+
+  [[nodiscard]] std::vector<std::shared_ptr<Session>> list() const;
+
+ private:
+  static Task<> close_one(std::shared_ptr<Session> session, Milliseconds grace);
+
+  struct Entry {
+    std::shared_ptr<Session> session;
+    Owner owner;
+  };
+
+  Executor executor_;
+  Nursery& nursery_;
+  std::map<std::string, Entry> entries_;
+  std::uint64_t next_name_ = 1;
+};
+
+}  // namespace rex::shell
