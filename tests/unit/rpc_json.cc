@@ -1,0 +1,151 @@
+// The JSON reader refuses what two readers could understand differently, and does so in bounded time and space.
+
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "rpc/json_reader.h"
+
+using nlohmann::json;
+using rex::Fault;
+using rex::rpc::Document;
+using rex::rpc::Limits;
+using rex::rpc::read_json;
+
+namespace {
+
+const Limits limits;
+
+bool malformed(const std::string& text) {
+  const Document document = read_json(text, limits);
+  return document.refused && document.refused->fault() == Fault::ParseError;
+}
+
+/// The reason for which the only message of `text` is refused, "" if it is not.
+std::string refusal(const std::string& text) {
+  const Document document = read_json(text, limits);
+  const auto& error = document.refused ? document.refused : document.passages.front().refused;
+  if (error) {
+    for (const auto& [name, fact] : error->facts()) {
+      if (name == "reason" || name == "limit") {
+        return std::get<std::string>(fact);
+      }
+    }
+    return "ParseError";
+  }
+  return "";
+}
+
+std::string repeat(const std::string& text, std::size_t times) {
+  std::string out;
+  for (std::size_t i = 0; i < times; ++i) {
+    out += text;
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("What is not JSON is a parse error", "[J04][J06][J07][G4]") {
+  const std::vector<std::string> texts = {
+      "", " ", "{", "}", "[", "]", "[1", "[1,", "[1,]", "[,1]", "[1 2]", "[1]]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}",
+      "{,}", "{1:2}", "{\"a\" 1}", "{'a':1}", "[1]x", "[1]\xef\xbb\xbf", "\xef\xbb\xbf[1]", "nul", "nulll", "True", "NaN",
+      "[Infinity]", "[-Infinity]", "[-]", "[+1]", "[01]", "[-01]", "[1.]", "[.5]", "[1e]", "[1e+]", "[0x1]", "[1_0]",
+      "[1,// c\n2]", "[/* c */1]", "#", "\"", "\"\\\"", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\U1234\"", "\"a\nb\"",
+      "\"\t\"", std::string("\"a\0b\"", 5), std::string("{}\0junk", 7), std::string("[1]\0", 4), std::string("\0[1]", 4),
+      R"("\uD800")", R"("\uDC00\uD800")", R"("\uD800\uD800")", R"("\uD800x")", R"("\uDFFF")", R"({"\uD83D":1})",
+      "\"\xc0\xaf\"", "\"\xed\xa0\x80\"", "\"\xed\xa0\xbd\xed\xb8\x80\"", "\"\xe2\x82\"", "\"\xff\"", "\"\x80\"",
+      "\"\xf4\x90\x80\x80\"", "[\xe2\x80\xa8]", "[\xa0]", "[1\x0c]", "{\"a\":1}}", "[\"a\":1]", "{\"a\":1 \"b\":2}",
+      "[1,,2]", "--1", "[1e1.5]", "\"\\", "[\"\\u00", "[tru]", "{\"a\":tru}", std::string(100000, '['),
+      repeat("[{\"\":", 50000), std::string(70, '[') + std::string(69, ']'), std::string(70, '[') + "1,]" };
+  for (const std::string& text : texts) {
+    CAPTURE(text.substr(0, 80));
+    CHECK(malformed(text));
+  }
+}
+
+TEST_CASE("What is JSON is read as the one value it can mean", "[J09]") {
+  const std::vector<std::pair<std::string, json>> rows = {
+      {" [ ] ", json::array()}, {"{}", json::object()}, {"\t\n\r null", nullptr}, {"true", true}, {"false", false},
+      {"[[],{}]", json::array({json::array(), json::object()})}, {"0", 0}, {"-0", 0}, {"-1", -1},
+      {"9007199254740993", 9007199254740993}, {"9223372036854775807", INT64_MAX}, {"-9223372036854775808", INT64_MIN},
+      {"18446744073709551615", UINT64_MAX}, {"1.0", 1.0}, {"1e2", 100.0}, {"1E-2", 0.01}, {"-1.5e+3", -1500.0},
+      {R"("\"\\\/\b\f\n\r\t")", "\"\\/\b\f\n\r\t"}, {R"("\u0041\u00e9\u20ac\ud83d\ude00")", "Aé€😀"},
+      {R"("a\u0000b")", std::string("a\0b", 3)}, {"\"\x7f\"", "\x7f"}, {R"({"a":{"b":[1,{"c":null}]}})",
+      json{{"a", {{"b", {1, {{"c", nullptr}}}}}}}}, {R"([{"a":1},{"a":1}])", json::array({{{"a", 1}}, {{"a", 1}}})},
+      {R"({"":0})", json{{"", 0}}}, {"\"\xf4\x8f\xbf\xbf\"", "\xf4\x8f\xbf\xbf"}};
+  for (const auto& [text, value] : rows) {
+    CAPTURE(text);
+    const Document document = read_json(text, limits);
+    CHECK(!document.refused);
+    CHECK(document.root == value);
+    CHECK(document.root.type() == (value.is_number_unsigned() && document.root.is_number_integer() &&
+                                           !document.root.is_number_unsigned()
+                                       ? document.root.type()
+                                       : value.type()));
+  }
+}
+
+TEST_CASE("An integer beyond 64 bits is never mistaken for a smaller one", "[J09]") {
+  for (const char* text : {"18446744073709551616", "-9223372036854775809", "1e400", "-1e400"}) {
+    CAPTURE(text);
+    CHECK(read_json(text, limits).root.is_number_float());
+    CHECK(std::abs(read_json(text, limits).root.get<double>()) >= 9.2e18);
+  }
+}
+
+TEST_CASE("A key may not come twice, at any depth", "[J03]") {
+  CHECK(refusal(R"({"a":1,"a":1})") == "duplicateKey");
+  CHECK(refusal(R"({"a":1,"\u0061":2})") == "duplicateKey");
+  CHECK(refusal(R"({"p":{"x":[{"a":1,"b":2,"a":3}]}})") == "duplicateKey");
+  CHECK(refusal(R"({"a":{"a":{"a":1}},"b":[{"a":1},{"a":2}]})") == "");
+  CHECK(malformed(R"({"a":1,"a":1)"));
+
+  const Document batch = read_json(R"([{"id":1},{"id":2,"a":1,"a":2},{"id":3}])", limits);
+  CHECK(!batch.refused);
+  CHECK(!batch.passages[0].refused);
+  CHECK(batch.passages[1].refused);
+  CHECK(batch.passages[1].id == "2");
+  CHECK(!batch.passages[2].refused);
+}
+
+TEST_CASE("Depth is capped before there is a tree", "[G4]") {
+  CHECK(refusal(std::string(64, '[') + std::string(64, ']')) == "");
+  CHECK(refusal("{\"a\":" + std::string(63, '[') + std::string(63, ']') + "}") == "");
+  CHECK(refusal("{\"a\":" + std::string(64, '[') + std::string(64, ']') + "}") == "jsonDepth");
+  CHECK(refusal(std::string(100000, '[') + std::string(100000, ']')) == "jsonDepth");
+  CHECK(refusal(repeat("{\"a\":", 100000) + "[1,{\"b\":2,\"c\":[]}]" + std::string(100000, '}')) == "jsonDepth");
+}
+
+TEST_CASE("Cost is linear in the text", "[J12][J14]") {
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(refusal("[" + std::string(1 << 20, '9') + "]") == "numberTooLong");
+  CHECK(refusal("1." + std::string(1 << 20, '9') + "e5") == "numberTooLong");
+  CHECK(refusal("[" + std::string(1024, '9') + "]") == "");
+  std::string keys;
+  for (int i = 0; i < 100000; ++i) {
+    keys += (i == 0 ? "{\"k" : ",\"k") + std::to_string(i) + "\":0";
+  }
+  CHECK(read_json(keys + "}", limits).root.size() == 100000);
+  CHECK(refusal("[" + repeat("[],", 1'000'000) + "[]]") == "jsonValues");
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));  // sanitized; a quadratic one takes hours
+}
+
+TEST_CASE("Ids and params are found as they were written") {
+  const std::string text = R"( {"x":{"id":7}, "id" : "\u0041" ,"params" : {"id":1, "z":[ ]} } )";
+  const Document one = read_json(text, limits);
+  CHECK(one.passages.size() == 1);
+  CHECK(one.passages[0].id == R"("\u0041")");
+  CHECK(one.passages[0].params == R"({"id":1, "z":[ ]})");
+
+  const std::string several = R"([{"id":1},5,[{"id":2}],{"params":[ ],"id":123456789012345678901234567890}])";
+  const Document batch = read_json(several, limits);
+  CHECK(batch.passages.size() == 4);
+  CHECK(batch.passages[0].id == "1");
+  CHECK(batch.passages[1].id.empty());
+  CHECK(batch.passages[2].id.empty());
+  CHECK(batch.passages[3].id == "123456789012345678901234567890");
+  CHECK(batch.passages[3].params == "[ ]");
+  CHECK(read_json(R"({"id":1,"id":2})", limits).passages[0].id.empty());
+}
