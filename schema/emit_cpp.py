@@ -104,7 +104,8 @@ def rule(type_: Type) -> str:
     if type_.kind == "nullable":
         return rule(type_.items[0])
     fixed = type_.kind == "array" and type_.low == type_.high and type_.low is not None
-    bounds = type_.items[0] if fixed else type_
+    arrays = [item for item in type_.items if type_.kind == "variant" and item.kind == "array"]
+    bounds = type_.items[0] if fixed else arrays[0] if arrays else type_
     low, high = bounds.low, bounds.high
     os = {"os": "os", "command": "os_command", "": ""}[type_.os_kind()]
     if type_.names:

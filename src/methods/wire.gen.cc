@@ -357,7 +357,7 @@ void members(auto& f, Is<SessionListResult> auto& x) {
 }
 
 void members(auto& f, Is<ProcessRunParams> auto& x) {
-  f.required("command", x.command, os_command);
+  f.required("command", x.command, os_command.within(1, max_safe));
   f.optional("cwd", x.cwd, os);
   f.optional("env", x.env, os_env);
   f.optional("clearEnv", x.clearEnv);

@@ -51,7 +51,7 @@ inline constexpr std::int64_t cols = 200;  ///< Width of a terminal unless given
 /// How long each step of interrupt, terminate, kill may take unless given.
 inline constexpr std::int64_t graceMs = 2'000;
 /// How long a shell may take to its first prompt unless given.
-inline constexpr std::int64_t startupTimeoutMs = 30'000;
+inline constexpr std::int64_t startupTimeoutMs = 10'000;
 /// Output kept for each stream of a session unless given: a ring in memory and an unlinked file.
 inline constexpr std::int64_t journalBytes = 67'108'864;
 inline constexpr std::int64_t maxOutputBytes = 65'536;  ///< Output in one result unless given.
@@ -203,7 +203,7 @@ struct SessionCreateParams {
   Profile profile = Profile::agent;
   Startup startup = Startup::clean;
   std::vector<std::string> startupSource;  ///< Files the shell sources after its own, in this order.
-  std::int64_t startupTimeoutMs = 30000;  ///< Not at its prompt by then: StartFailed.
+  std::int64_t startupTimeoutMs = 10000;  ///< Not at its prompt by then: StartFailed.
   std::int64_t rows = 50;
   std::int64_t cols = 200;
   Lifetime lifetime = Lifetime::connection;
@@ -362,7 +362,7 @@ struct RunResult {
   std::string host;
   RunState state{};
   std::optional<std::int64_t> exitCode;
-  std::optional<std::string> signal;
+  std::optional<std::string> signal;  ///< By its name without SIG.
   std::vector<std::int64_t> pipeStatus;
   std::optional<std::string> cwd;
   std::int64_t durationMs = 0;
@@ -505,7 +505,7 @@ struct SessionCloseParams {
 
 struct SessionCloseResult {
   std::optional<std::int64_t> exitCode;
-  std::optional<std::string> signal;
+  std::optional<std::string> signal;  ///< By its name without SIG.
   std::vector<Process> survivors;  ///< Who is left.
 };
 
@@ -556,7 +556,7 @@ struct Usage {
 struct ProcessRunResult {
   ProcessState state{};
   std::optional<std::int64_t> exitCode;
-  std::optional<std::string> signal;
+  std::optional<std::string> signal;  ///< By its name without SIG.
   bool coreDumped = false;
   std::string stdout_;
   std::string stderr_;

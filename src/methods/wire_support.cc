@@ -75,10 +75,12 @@ void refuse_missing(const Node& object, std::string_view name) {
 void check_size(const Node& node, std::size_t size, std::string_view unit, const Rule& rule) {
   const auto count = static_cast<std::int64_t>(size);
   if (count < rule.low) {
-    refuse(node, "needs at least " + std::to_string(rule.low) + " " + std::string(unit) + ", has " + std::to_string(count));
+    refuse(node,
+           "needs at least " + std::to_string(rule.low) + " " + std::string(unit) + ", has " + std::to_string(count));
   }
   if (count > rule.high) {
-    refuse(node, "takes at most " + std::to_string(rule.high) + " " + std::string(unit) + ", has " + std::to_string(count));
+    refuse(node,
+           "takes at most " + std::to_string(rule.high) + " " + std::string(unit) + ", has " + std::to_string(count));
   }
 }
 
@@ -125,7 +127,8 @@ void check_exactly_one(const Node& object, std::initializer_list<std::string_vie
     return find(object, name, seen) != nullptr;
   });
   if (given != 1) {
-    refuse(object, "takes exactly one of " + one_of({names.begin(), names.end()}), copied({names.begin(), names.end()}));
+    refuse(object, "takes exactly one of " + one_of({names.begin(), names.end()}),
+           copied({names.begin(), names.end()}));
   }
 }
 

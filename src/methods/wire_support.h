@@ -1,5 +1,5 @@
-// How the lines of wire.gen.cc are read and written: one visitor builds a struct from JSON and refuses by path, one builds
-// JSON from a struct. Included by wire.gen.cc alone; must not know what any method means.
+// How the lines of wire.gen.cc are read and written: one visitor builds a struct from JSON and refuses by path, one
+// builds JSON from a struct. Included by wire.gen.cc alone; must not know what any method means.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,9 @@ struct Node {
   std::ptrdiff_t index = -1;
   bool strict = true;  ///< Params are; in results, members beyond ours are left alone.
 
-  [[nodiscard]] Node member(const json& at, std::string_view its_name) const { return {at, this, its_name, -1, strict}; }
+  [[nodiscard]] Node member(const json& at, std::string_view its_name) const {
+    return {at, this, its_name, -1, strict};
+  }
   [[nodiscard]] Node element(std::size_t i) const {
     return {value[i], this, {}, static_cast<std::ptrdiff_t>(i), strict};
   }
