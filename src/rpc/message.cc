@@ -45,9 +45,11 @@ std::optional<Error> to_error(const json& object) {
     if (name == "executed") {
       executed = value == "no" ? Executed::no : value == "yes" ? Executed::yes : Executed::unknown;
     } else if (name == "retryable") {
-      error = value == true ? std::move(error).retryable() : std::move(error);
+      if (value == true) {
+        std::move(error).retryable();
+      }
     } else if (name != "type" || value != name_of(error.fault())) {
-      error = std::move(error).with(name, RawJson{value.dump()});
+      std::move(error).with(name, RawJson{value.dump()});
     }
   }
   return std::move(error).executed(executed);
