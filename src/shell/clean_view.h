@@ -39,8 +39,9 @@ struct Piece {
 ///   rows held before the block stands above it, because it is gone already. Taking each move for a line break instead
 ///   gives thousands of lines for one `docker pull`; ignoring it mixes rows. Addressed rows (CSI H f d) and a cleared
 ///   screen (CSI 2J) end the block and begin a line: nothing is lost, and nothing mixed.
-/// * Only the last EditLine::kMaxColumns columns of a line can be edited; text before them has been handed over, and
-///   `\r` returns to where it ended. That bounds memory for a line of any length.
+/// * Of an edited line, text is handed over whenever EditLine::kMaxColumns are full, and `\r` returns to where it
+/// ended.
+///   That bounds memory for a line of any length.
 class CleanView {
  public:
   using Sink = std::function<void(const Piece&)>;
@@ -55,46 +56,59 @@ class CleanView {
   void finish(const Sink& sink);
 
   /// The offset of the next byte to be fed.
-  [[nodiscard]] Offset next() const { return next_; }
+  [[nodiscard]] Offset next() const { return at_ + split_.size(); }
   /// How many parts of the text were no UTF-8 and became U+FFFD.
   [[nodiscard]] std::uint64_t replaced() const { return replaced_; }
-  /// How many bytes were left out because they were shown on the alternate screen.
+  /// How many bytes were left out because they were meant for the alternate screen, the switch back included.
   [[nodiscard]] std::uint64_t alternate_bytes() const { return alternate_bytes_; }
 
  private:
-  std::size_t take_plain(std::string_view bytes, const Sink& sink);
-  void hold_plain(std::string_view bytes, const Sink& sink);
-  void emit_plain(std::string_view bytes, const Sink& sink);
-  std::size_t take_text(std::string_view bytes, const Sink& sink);
-  void put(char32_t character, std::string_view bytes, const Sink& sink);
-  void control(unsigned char code, const Sink& sink);
-  void escape(const Escape& sequence, const Sink& sink);
-  void csi(const Escape& sequence, const Sink& sink);
-  void begin_edit();
-  void line_feed(const Sink& sink);
-  void up(std::size_t rows);
-  void down(std::size_t rows);
-  void leave_row(const Sink& sink);
-  void erase_display(std::size_t part, const Sink& sink);
-  void commit_beginning(const Sink& sink);
-  void emit_rows(bool ended, const Sink& sink);
-  EditLine& line() { return rows_[row_].line; }
-
   struct Row {
     EditLine line;
-    bool fresh = true;  // begun by a line feed; false: a row that was already handed over, gone up to again
+    bool begun = false;  // by a line feed; otherwise its text, if any, went out before the block
   };
+  struct Place {
+    std::size_t row = 0;
+    std::size_t column = 0;
+    bool gone = true;  // the row has been handed over
+  };
+  enum class Ending { line_feed, left, end_of_bytes };
 
-  Offset next_;              // of the byte being taken
-  Offset piece_from_;        // everything below has been handed over
+  void take(std::string_view bytes, const Sink& sink);
+  void take_plain(std::string_view bytes, const Sink& sink);
+  void hold_plain(std::string_view bytes, const Sink& sink);
+  void hand_over_plain(std::string_view bytes, const Sink& sink);
+  void take_edited(std::string_view bytes, const Sink& sink);
+  void take_character(std::string_view bytes, const Sink& sink);
+  void take_sequence(std::string_view bytes, const Sink& sink);
+  void begin_edit(const Sink& sink);
+  void control(unsigned char code, const Sink& sink);
+  void act(const Escape& sequence, const Sink& sink);
+  void act_csi(const Escape& csi, const Sink& sink);
+  void act_escape(char final, const Sink& sink);
+  void line_feed(const Sink& sink);
+  void up(std::size_t count);
+  void down(std::size_t count, const Sink& sink);
+  void add_row(bool begun);
+  [[nodiscard]] bool block_is_full() const;
+  void leave(std::size_t column, const Sink& sink);
+  void erase_in_line(std::size_t part);
+  void erase_in_display(std::size_t part, const Sink& sink);
+  void restore_place(const Sink& sink);
+  void hand_over_full_line(const Sink& sink);
+  void hand_over_rows(Ending ending, const Sink& sink);
+  EditLine& line() { return rows_[row_].line; }
+
+  Offset at_;          // of the byte being taken
+  Offset piece_from_;  // everything below has been handed over
   EscapeParser parser_;
-  std::string split_;        // the beginning of a character that the chunk cut
-  std::string plain_;        // the line so far while it holds no control code; then rows_ has it
-  bool edited_ = false;      // the line holds a control code, or a block is open
-  std::vector<Row> rows_;    // never empty; more than one: a block
+  std::string split_;    // the beginning of a character that the chunk cut
+  std::string plain_;    // the line so far while it holds no control code; then rows_ has it
+  bool edited_ = false;  // the line holds a control code, or a block is open
+  bool block_ = false;
+  std::vector<Row> rows_;  // never empty; one, unless a block is open
   std::size_t row_ = 0;
-  std::size_t rows_since_move_ = 0;  // line feeds at the bottom of the block since it was last gone up
-  std::size_t saved_column_ = 0;
+  Place saved_;
   bool alternate_ = false;
   std::uint64_t replaced_ = 0;
   std::uint64_t alternate_bytes_ = 0;
