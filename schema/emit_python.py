@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 
 from model import Contract, Enum, Member, Struct, Type, Union
 
@@ -65,9 +66,10 @@ def call(name: str, entries: list[tuple[str, str]], total: str) -> str:
 
 
 def declaration(type_: Enum | Struct | Union) -> str:
-    about = f"# {type_.description}\n" if type_.description else ""
+    about = "".join(f"# {line}\n" for line in textwrap.wrap(type_.description, 118))
     if isinstance(type_, Enum):
-        return f"{about}{type_.name} = t.Literal[{', '.join(json.dumps(value) for value in type_.values)}]\n"
+        values = "".join(f"    {json.dumps(value)},\n" for value in type_.values)
+        return f"{about}{type_.name} = t.Literal[\n{values}]\n"
     if isinstance(type_, Struct):
         return about + typed_dict(type_.name, type_.members, type_.base)
     names = [type_.name + members[0].name[0].upper() + members[0].name[1:] for members in type_.alternatives]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 
 from model import ABSENT, Contract, Enum, Member, Struct, Type, Union
 
@@ -31,7 +32,13 @@ def spell(type_: Type) -> str:
 
 
 def about(description: str, indent: str = "") -> str:
-    return f"{indent}/** {description} */\n" if description else ""
+    if not description:
+        return ""
+    one = f"{indent}/** {description} */"
+    if len(one) <= 120:
+        return one + "\n"
+    lines = textwrap.wrap(description, 117 - len(indent), break_long_words=False)
+    return f"{indent}/**\n" + "".join(f"{indent} * {line}\n" for line in lines) + f"{indent} */\n"
 
 
 def default_note(member: Member) -> str:
@@ -54,7 +61,10 @@ def fields(members: list[Member], indent: str = "  ") -> str:
 def declaration(type_: Enum | Struct | Union) -> str:
     out = about(type_.description)
     if isinstance(type_, Enum):
-        return out + f"export type {type_.name} = {' | '.join(json.dumps(value) for value in type_.values)};\n"
+        line = f"export type {type_.name} = {' | '.join(json.dumps(value) for value in type_.values)};\n"
+        if len(line) <= 120:
+            return out + line
+        return out + f"export type {type_.name} =\n" + "\n".join(f"  | {json.dumps(v)}" for v in type_.values) + ";\n"
     if isinstance(type_, Union):
         return out + f"export type {type_.name} =\n" + "".join(
             "  | {\n" + fields(members, "      ") + "    }\n" for members in type_.alternatives
@@ -82,4 +92,5 @@ def module(contract: Contract) -> str:
         out += f"\nexport interface {name} {{\n{entries}}}\n"
     out += f"\n/** `error.code` by `error.data.type`. */\nexport const errorCodes = {{\n{codes}}} as const;\n"
     out += "\nexport type ErrorType = keyof typeof errorCodes;\n"
-    return out + f"\n/** Values of a server that says nothing else in `initialize`. */\nexport const limits = {{\n{limits}}} as const;\n"
+    out += "\n/** Values of a server that says nothing else in `initialize`. */\n"
+    return out + f"export const limits = {{\n{limits}}} as const;\n"

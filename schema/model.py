@@ -120,7 +120,7 @@ class Contract:
                 return self._declare(name, target)
             return self.resolve(target)
         known = ANNOTATIONS | {"type", "items", "minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength"}
-        known |= {"pattern", "x-os-string", "contentEncoding", "additionalProperties", "propertyNames", "oneOf", "const"}
+        known |= {"x-os-string", "pattern", "contentEncoding", "additionalProperties", "propertyNames", "oneOf", "const"}
         if set(schema) - known:
             raise SchemaError(f"do not know {sorted(set(schema) - known)} in {schema}")
         if "oneOf" in schema:
@@ -187,8 +187,8 @@ class Contract:
         groups = [schema["oneOf"]] if "oneOf" in schema else [part["oneOf"] for part in schema.get("allOf", [])]
         either = [[option["required"][0] for option in group] for group in groups]
         required = set(schema.get("required", [])) | {group[0] for group in either}
-        parts = [(name, part, part.get("description", ""), name in required) for name, part in schema["properties"].items()]
-        members = self._pair(parts)
+        properties = schema["properties"].items()
+        members = self._pair([(name, part, part.get("description", ""), name in required) for name, part in properties])
         for group in either:
             if not any(group == [member.name, member.twin] for member in members):
                 raise SchemaError(f"{group} is no OS string and its twin")

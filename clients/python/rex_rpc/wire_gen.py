@@ -148,7 +148,10 @@ class CancelRequestParams(_CancelRequestParamsRequired, _CancelRequestParamsOpti
     pass
 
 
-Encoding = t.Literal["utf-8", "base64"]
+Encoding = t.Literal[
+    "utf-8",
+    "base64",
+]
 
 
 # Output of a run, as it comes.
@@ -186,18 +189,30 @@ class ProgressParams(_ProgressParamsRequired, _ProgressParamsOptional):
 
 
 # agent: pager, editor, installer, colour and history kept quiet, TERM=dumb; human: a person's own terminal.
-Profile = t.Literal["agent", "human"]
+Profile = t.Literal[
+    "agent",
+    "human",
+]
 
 
 # Which of its own files the shell reads: none, those of an interactive shell, those of a login shell.
-Startup = t.Literal["clean", "interactive", "login"]
+Startup = t.Literal[
+    "clean",
+    "interactive",
+    "login",
+]
 
 
 # connection: ends, provably, with the client's connection.
-Lifetime = t.Literal["connection"]
+Lifetime = t.Literal[
+    "connection",
+]
 
 
-OnFull = t.Literal["drop", "block"]
+OnFull = t.Literal[
+    "drop",
+    "block",
+]
 
 
 SessionCreateParams = t.TypedDict(
@@ -232,8 +247,17 @@ SessionCreateParams = t.TypedDict(
 )
 
 
-# ready: at its prompt; unmanaged: the shell was replaced, or something we cannot see into has the terminal; lost: we do not know.
-SessionState = t.Literal["ready", "running", "waitingInput", "stopped", "unmanaged", "exited", "lost"]
+# ready: at its prompt; unmanaged: the shell was replaced, or something we cannot see into has the terminal; lost: we do
+# not know.
+SessionState = t.Literal[
+    "ready",
+    "running",
+    "waitingInput",
+    "stopped",
+    "unmanaged",
+    "exited",
+    "lost",
+]
 
 
 # Which ends a session outlives, as it was set up.
@@ -270,14 +294,26 @@ class Process(_ProcessRequired, _ProcessOptional):
     pass
 
 
-WaitingKind = t.Literal["line", "secret", "fullscreen", "pager", "editor"]
+WaitingKind = t.Literal[
+    "line",
+    "secret",
+    "fullscreen",
+    "pager",
+    "editor",
+]
 
 
 # reading: blocked on the terminal and on nothing else; listening: the terminal is one of several things it polls.
-WaitingHow = t.Literal["reading", "listening"]
+WaitingHow = t.Literal[
+    "reading",
+    "listening",
+]
 
 
-Evidence = t.Literal["syscall", "termios"]
+Evidence = t.Literal[
+    "syscall",
+    "termios",
+]
 
 
 _WaitingRequired = t.TypedDict(
@@ -375,11 +411,17 @@ class SessionInfo(_SessionInfoRequired, _SessionInfoOptional):
     pass
 
 
-RunStdin = t.Literal["tty", "empty"]
+RunStdin = t.Literal[
+    "tty",
+    "empty",
+]
 
 
 # clean: the text a person would finally see; raw: the bytes.
-View = t.Literal["clean", "raw"]
+View = t.Literal[
+    "clean",
+    "raw",
+]
 
 
 _SessionRunParamsRequired = t.TypedDict(
@@ -416,8 +458,20 @@ class SessionRunParams(_SessionRunParamsRequired, _SessionRunParamsOptional):
     pass
 
 
-# signaled only where we reaped the process ourselves; running: `waitMs` or `quietMs` passed and the job goes on; timedOut: `timeoutMs` passed.
-RunState = t.Literal["exited", "signaled", "running", "waitingInput", "matched", "stopped", "timedOut", "cancelled", "shellExited", "lost"]
+# signaled only where we reaped the process ourselves; running: `waitMs` or `quietMs` passed and the job goes on;
+# timedOut: `timeoutMs` passed.
+RunState = t.Literal[
+    "exited",
+    "signaled",
+    "running",
+    "waitingInput",
+    "matched",
+    "stopped",
+    "timedOut",
+    "cancelled",
+    "shellExited",
+    "lost",
+]
 
 
 # What was left out, and where it is in the journal.
@@ -432,7 +486,10 @@ Omitted = t.TypedDict(
 
 
 # exact: the shell told us on its private channel.
-Completion = t.Literal["exact", "heuristic"]
+Completion = t.Literal[
+    "exact",
+    "heuristic",
+]
 
 
 SyntaxFault = t.TypedDict(
@@ -553,7 +610,8 @@ ConditionBytes = t.TypedDict(
     },
 )
 
-# exit: the job has ended; match: RE2, unanchored, from `from` on; quietMs: no output for so long; bytes: the journal has reached this offset.
+# exit: the job has ended; match: RE2, unanchored, from `from` on; quietMs: no output for so long; bytes: the journal
+# has reached this offset.
 Condition = t.Union[ConditionExit, ConditionMatch, ConditionQuietMs, ConditionBytes]
 
 
@@ -605,7 +663,10 @@ class SessionWaitResult(_SessionWaitResultRequired, _SessionWaitResultOptional):
     pass
 
 
-Stream = t.Literal["stdout", "stderr"]
+Stream = t.Literal[
+    "stdout",
+    "stderr",
+]
 
 
 _SessionReadParamsRequired = t.TypedDict(
@@ -747,7 +808,11 @@ class SessionInterruptParams(_SessionInterruptParamsRequired, _SessionInterruptP
     pass
 
 
-Step = t.Literal["INT", "TERM", "KILL"]
+Step = t.Literal[
+    "INT",
+    "TERM",
+    "KILL",
+]
 
 
 _SessionInterruptResultRequired = t.TypedDict(
@@ -772,7 +837,26 @@ class SessionInterruptResult(_SessionInterruptResultRequired, _SessionInterruptR
     pass
 
 
-Signal = t.Literal["HUP", "INT", "QUIT", "ABRT", "KILL", "USR1", "USR2", "PIPE", "ALRM", "TERM", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "WINCH"]
+Signal = t.Literal[
+    "HUP",
+    "INT",
+    "QUIT",
+    "ABRT",
+    "KILL",
+    "USR1",
+    "USR2",
+    "PIPE",
+    "ALRM",
+    "TERM",
+    "CHLD",
+    "CONT",
+    "STOP",
+    "TSTP",
+    "TTIN",
+    "TTOU",
+    "URG",
+    "WINCH",
+]
 
 
 _SessionSignalParamsRequired = t.TypedDict(
@@ -898,7 +982,13 @@ ProcessRunParams = t.TypedDict(
 )
 
 
-ProcessState = t.Literal["exited", "signaled", "timedOut", "cancelled", "lost"]
+ProcessState = t.Literal[
+    "exited",
+    "signaled",
+    "timedOut",
+    "cancelled",
+    "lost",
+]
 
 
 ProcessOmitted = t.TypedDict(
@@ -938,10 +1028,17 @@ ProcessRunResult = t.TypedDict(
 )
 
 
-FileEncoding = t.Literal["utf-8", "base64", "latin1"]
+FileEncoding = t.Literal[
+    "utf-8",
+    "base64",
+    "latin1",
+]
 
 
-DecodeErrors = t.Literal["strict", "replace"]
+DecodeErrors = t.Literal[
+    "strict",
+    "replace",
+]
 
 
 FileReadParams = t.TypedDict(
@@ -1002,7 +1099,15 @@ class FileWriteParams(_FileWriteParamsRequired, _FileWriteParamsOptional):
     pass
 
 
-FileType = t.Literal["file", "directory", "symlink", "fifo", "socket", "charDevice", "blockDevice"]
+FileType = t.Literal[
+    "file",
+    "directory",
+    "symlink",
+    "fifo",
+    "socket",
+    "charDevice",
+    "blockDevice",
+]
 
 
 _StatRequired = t.TypedDict(
@@ -1312,7 +1417,11 @@ FileSetattrParams = t.TypedDict(
 
 
 # Whether what was asked for took place.
-Executed = t.Literal["no", "yes", "unknown"]
+Executed = t.Literal[
+    "no",
+    "yes",
+    "unknown",
+]
 
 
 # What every error says in `data`.

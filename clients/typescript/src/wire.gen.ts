@@ -72,7 +72,10 @@ export type RpcDiscoverParams = Record<string, never>;
 export interface CancelRequestParams {
   /** The id of the request. */
   id: number | string;
-  /** Interrupt, then terminate, then kill what the request started; its answer is RequestCancelled with the partial result. `false` ends only the waiting. Default: `true`. */
+  /**
+   * Interrupt, then terminate, then kill what the request started; its answer is RequestCancelled with the partial
+   * result. `false` ends only the waiting. Default: `true`.
+   */
   stop?: boolean;
 }
 
@@ -151,7 +154,10 @@ export interface SessionCreateParams {
   host?: string;
 }
 
-/** ready: at its prompt; unmanaged: the shell was replaced, or something we cannot see into has the terminal; lost: we do not know. */
+/**
+ * ready: at its prompt; unmanaged: the shell was replaced, or something we cannot see into has the terminal; lost: we
+ * do not know.
+ */
 export type SessionState = "ready" | "running" | "waitingInput" | "stopped" | "unmanaged" | "exited" | "lost";
 
 /** Which ends a session outlives, as it was set up. */
@@ -266,8 +272,21 @@ export interface SessionRunParams {
   host?: string;
 }
 
-/** signaled only where we reaped the process ourselves; running: `waitMs` or `quietMs` passed and the job goes on; timedOut: `timeoutMs` passed. */
-export type RunState = "exited" | "signaled" | "running" | "waitingInput" | "matched" | "stopped" | "timedOut" | "cancelled" | "shellExited" | "lost";
+/**
+ * signaled only where we reaped the process ourselves; running: `waitMs` or `quietMs` passed and the job goes on;
+ * timedOut: `timeoutMs` passed.
+ */
+export type RunState =
+  | "exited"
+  | "signaled"
+  | "running"
+  | "waitingInput"
+  | "matched"
+  | "stopped"
+  | "timedOut"
+  | "cancelled"
+  | "shellExited"
+  | "lost";
 
 /** What was left out, and where it is in the journal. */
 export interface Omitted {
@@ -333,7 +352,10 @@ export interface RunResult {
   restarted: Restarted | null;
 }
 
-/** exit: the job has ended; match: RE2, unanchored, from `from` on; quietMs: no output for so long; bytes: the journal has reached this offset. */
+/**
+ * exit: the job has ended; match: RE2, unanchored, from `from` on; quietMs: no output for so long; bytes: the journal
+ * has reached this offset.
+ */
 export type Condition =
   | {
       exit: true;
@@ -467,7 +489,25 @@ export interface SessionInterruptResult {
   result?: RunResult;
 }
 
-export type Signal = "HUP" | "INT" | "QUIT" | "ABRT" | "KILL" | "USR1" | "USR2" | "PIPE" | "ALRM" | "TERM" | "CHLD" | "CONT" | "STOP" | "TSTP" | "TTIN" | "TTOU" | "URG" | "WINCH";
+export type Signal =
+  | "HUP"
+  | "INT"
+  | "QUIT"
+  | "ABRT"
+  | "KILL"
+  | "USR1"
+  | "USR2"
+  | "PIPE"
+  | "ALRM"
+  | "TERM"
+  | "CHLD"
+  | "CONT"
+  | "STOP"
+  | "TSTP"
+  | "TTIN"
+  | "TTOU"
+  | "URG"
+  | "WINCH";
 
 export interface SessionSignalParams {
   /** A session's name. */
