@@ -54,6 +54,8 @@ class OutputText {
   [[nodiscard]] CollectedOutput finish();
 
  private:
+  static constexpr std::size_t kSlack = 64 << 10;  // how far the tail outgrows its bound before it is moved
+
   struct Part {
     std::uint64_t at;  // position of its text in the whole text
     Offset from;
@@ -61,23 +63,23 @@ class OutputText {
     bool exact;
   };
 
-  void add(const Piece& piece);
-  void add_tail(const Piece& piece);
+  void add(Piece piece);
+  void add_tail(Piece piece);
   void trim_tail();
-  std::uint64_t tail_begin(Offset& raw);
+  Offset cut_tail();
+  /// How much text the tail must hold: its bound, and a character that a cut may fall into.
+  [[nodiscard]] std::size_t wanted_size() const { return max_ + 4; }
 
   View view_;
-  std::size_t head_max_;
-  std::size_t tail_max_;
+  std::size_t max_;
   Offset from_;
   Offset next_;
   CleanView clean_;
   std::string head_;
   Offset head_to_;  // the bytes that the head stands for end here
   bool head_closed_ = false;
-  std::string tail_;            // the end of the text, at least tail_max_ of it
-  std::uint64_t tail_at_ = 0;   // position of tail_ in the whole text
-  std::deque<Part> parts_;      // of tail_
+  std::string tail_;        // the end of the text
+  std::deque<Part> parts_;  // of tail_
   std::uint64_t text_size_ = 0;
 };
 
