@@ -9,30 +9,70 @@
 #include <string>
 #include <utility>
 
-#include "base/descriptor.h"
 #include "base/error.h"
 
 namespace rex::transports {
 
 namespace {
 
+/// Makes `fd` non-blocking, so that no peer can hold up the loop.
+Fd non_blocking(Fd fd) {
+  const int flags = ::fcntl(fd.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) < 0) {
+    throw os_error("cannot use a descriptor", errno);
+  }
+  return fd;
+}
+
 class DescriptorTransport final : public Transport {
  public:
   DescriptorTransport(Executor executor, Fd in, Fd out)
-      : in_(executor, std::move(in)), out_(executor, std::move(out)) {}
+      : in_(executor, non_blocking(std::move(in))), out_(executor, non_blocking(std::move(out))) {}
 
-  Task<std::size_t> read_some(std::span<char> buffer) override { return in_.read_some(buffer); }
-  std::size_t try_write(std::string_view data) override { return out_.try_write(data); }
-  Task<> writable() override { return out_.writable(); }
-  Task<bool> gone() override { return out_.hung_up(); }
+  Task<std::size_t> read_some(std::span<char> buffer) override {
+    for (;;) {
+      // False without having been closed: epoll refuses regular files and /dev/null, which are always ready.
+      co_await in_.readable();
+      if (closed_) {
+        co_return 0;
+      }
+      const ssize_t n = ::read(in_.fd(), buffer.data(), buffer.size());
+      if (n >= 0) {
+        co_return static_cast<std::size_t>(n);
+      }
+      if (errno != EAGAIN && errno != EINTR) {
+        throw os_error("cannot read", errno);
+      }
+    }
+  }
+
+  std::size_t try_write(std::string_view data) override {
+    std::size_t written = 0;
+    while (written < data.size()) {
+      const ssize_t n = ::write(out_.fd(), data.data() + written, data.size() - written);
+      if (n >= 0) {
+        written += static_cast<std::size_t>(n);
+      } else if (errno == EAGAIN) {
+        break;
+      } else if (errno != EINTR) {
+        throw os_error("cannot write", errno);
+      }
+    }
+    return written;
+  }
+
+  Task<> writable() override { co_await out_.writable(); }
+  Task<bool> gone() override { return out_.broken(); }
   void close() override {
+    closed_ = true;
     in_.close();
     out_.close();
   }
 
  private:
-  Descriptor in_;
-  Descriptor out_;
+  AsyncFd in_;
+  AsyncFd out_;
+  bool closed_ = false;
 };
 
 /// A private, close-on-exec descriptor for the stream behind `fd`. O_NONBLOCK belongs to the open file description,
@@ -63,13 +103,16 @@ void replace(int fd, int with) {
 
 }  // namespace
 
-std::unique_ptr<Transport> take_over_stdio(Executor executor) {
-  // A descriptor that starts closed would be handed to the next file that is opened, which might be anybody's.
+void occupy_standard_streams() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) {
       throw os_error("cannot open", errno, "/dev/null");
     }
   }
+}
+
+std::unique_ptr<Transport> take_over_stdio(Executor executor) {
+  occupy_standard_streams();
   ::signal(SIGPIPE, SIG_IGN);  // a peer that went away is an error of write, not the end of this process
   Fd in = private_copy(0, O_RDONLY);
   Fd out = private_copy(1, O_WRONLY);

@@ -9,6 +9,10 @@
 
 namespace rex::transports {
 
+/// Opens /dev/null for those of 0, 1 and 2 that start closed: they would be handed to the next file that is opened,
+/// which might be anybody's. To be called before anything opens one.
+void occupy_standard_streams();
+
 /// Takes the peer's stream away from descriptors 0 and 1, before anything can print into it: afterwards 0 is /dev/null
 /// and 1 is a copy of stderr, so that a stray printf or a child never corrupts a frame. Descriptors 0, 1 and 2 may start
 /// closed. Ignores SIGPIPE for the whole process. Call once, first thing, before other threads exist.

@@ -150,8 +150,10 @@ class Reader {
   bool open(json* into, std::string_view* span) {
     const bool is_object = *p_ == '{';
     if (levels_.size() == limits_.json_depth) {
-      refuse(limit_exceeded("jsonDepth", static_cast<std::int64_t>(limits_.json_depth) + 1,
-                            static_cast<std::int64_t>(limits_.json_depth)));
+      if (building_) {  // once: a text of brackets would make millions of these
+        refuse(limit_exceeded("jsonDepth", static_cast<std::int64_t>(limits_.json_depth) + 1,
+                              static_cast<std::int64_t>(limits_.json_depth)));
+      }
       deep_ += *p_++;
       return true;
     }

@@ -275,7 +275,7 @@ TEST_CASE("End of input is a half-close: what was read is finished, answered, fl
     CAPTURE(complete);
     server.released = false;
     Client peer(server);
-    peer.send(request("1", "hold") + "\n" + request("2", "flood", R"({"bytes":5000000})") + "\n" +
+    peer.send(request("1", "hold") + "\n" + request("2", "flood", R"({"bytes":500000})") + "\n" +
               (complete ? request("3", "ping") : R"({"jsonrpc":"2.0","id":3,"method":"pi)"));
     peer.end_input();
     CHECK(peer.json_answer().at("id") == 2);

@@ -23,6 +23,7 @@ Task<json> ping(json, rpc::Call&) { co_return json::object(); }
 
 /// The life of a small server on stdin and stdout. Returns its exit code.
 int serve() {
+  transports::occupy_standard_streams();
   Loop loop{1};
   auto transport = transports::take_over_stdio(loop.get_executor());
   std::printf("a stray print\n");  // goes to stderr now
