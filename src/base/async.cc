@@ -4,6 +4,7 @@
 #include <asio/as_tuple.hpp>
 #include <asio/async_result.hpp>
 #include <asio/co_spawn.hpp>
+#include <asio/executor_work_guard.hpp>
 #include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
 #include <utility>
@@ -105,6 +106,41 @@ Task<bool> AsyncFd::broken() { return wait(asio::posix::descriptor_base::wait_er
 void AsyncFd::close() {
   std::error_code ignored;
   descriptor_.close(ignored);
+}
+
+Task<> Workers::run(std::function<void()> work) {
+  if (!pool_) {
+    pool_.emplace(threads);
+  }
+  struct Outcome {
+    explicit Outcome(Executor executor) : waiter(executor) {}
+    Waiter waiter;
+    bool done = false;
+    std::exception_ptr failure;
+  };
+  const auto outcome = std::make_shared<Outcome>(executor_);
+  auto job = [outcome, work = std::move(work), executor = executor_]() mutable {
+    std::exception_ptr failure;
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    auto tell = [outcome, failure] {
+      outcome->failure = failure;
+      outcome->done = true;
+      outcome->waiter.wake();
+    };
+    asio::post(executor, std::move(tell));
+  };
+  asio::post(*pool_, std::move(job));
+  const asio::executor_work_guard<Executor> guard(executor_);
+  while (!outcome->done) {
+    co_await outcome->waiter.until(never);
+  }
+  if (outcome->failure) {
+    std::rethrow_exception(outcome->failure);
+  }
 }
 
 void Cancel::request(Wish wish) {

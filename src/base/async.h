@@ -11,6 +11,7 @@
 #include <asio/basic_waitable_timer.hpp>
 #include <asio/io_context.hpp>
 #include <asio/posix/basic_stream_descriptor.hpp>
+#include <asio/thread_pool.hpp>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -107,6 +108,22 @@ class AsyncFd {
   Task<bool> wait(asio::posix::descriptor_base::wait_type what);
 
   asio::posix::basic_stream_descriptor<Executor> descriptor_;
+};
+
+/// A few threads for what may block and cannot be waited for on the loop: file systems (a slow disk's fsync, a hung
+/// mount). Work given to them must touch nothing of the loop's.
+class Workers {
+ public:
+  explicit Workers(Executor executor) : executor_(executor) {}
+
+  /// Runs `work` on a worker; what escapes from it is thrown here. The caller must keep what `work` refers to.
+  Task<> run(std::function<void()> work);
+
+ private:
+  static constexpr std::size_t threads = 4;
+
+  Executor executor_;
+  std::optional<asio::thread_pool> pool_;  // made for the first work
 };
 
 /// The wish of a client that a request should end early. Owned by the request; handlers that wait subscribe to it.

@@ -142,7 +142,8 @@ __rex_r() {
 
   [[nodiscard]] std::vector<std::string> run_lines(const ChannelPaths& paths, const Redirections& to,
                                                    std::uint64_t number) const override {
-    return {"\\. " + paths.command + redirections(to) + "\n", report_line(number), report_line(number)};
+    return {"\\. " + paths.command + redirections(to) + "; " + report_line(number), report_line(number),
+            report_line(number)};
   }
 
   [[nodiscard]] bool is_syntax_error(const Record& /*record*/) const override { return false; }

@@ -54,6 +54,7 @@ struct Job {
   std::unique_ptr<AsyncFd> isolated;  // its own output, when it does not write to the terminal
   Fd isolated_writer;                 // what the shell opens; let go of at the job's end
   std::optional<JobEnd> end;
+  bool names_settled = false;
 
   [[nodiscard]] std::string id() const { return std::to_string(number); }
   [[nodiscard]] bool is_over() const { return end && !being_stopped; }
@@ -82,6 +83,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   [[nodiscard]] const std::string& name() const { return options_.session; }
   [[nodiscard]] std::int64_t input_offset() const { return input_offset_; }
+  /// Where the journal of stdout ends now.
+  [[nodiscard]] Offset output_end() const { return journal_.end(); }
 
  private:
   // session.cc
@@ -116,6 +119,7 @@ class Session : public std::enable_shared_from_this<Session> {
   struct Watch;
   Task<RunResult> outcome(std::shared_ptr<Job> job, Watch watch, OutputOptions output, Cancel& cancel);
   RunResult result_of(const Job& job, Offset from, std::optional<Offset> to, OutputOptions output);
+  Task<> settle_names(Job& job);
   CollectedOutput collect(Offset from, Offset to, OutputOptions output);
   [[nodiscard]] std::shared_ptr<Job> find_job(const std::optional<std::string>& id);
   void skip_echo(Watch& watch);
@@ -127,6 +131,7 @@ class Session : public std::enable_shared_from_this<Session> {
   static Task<> stop_job(std::shared_ptr<Session> self, std::shared_ptr<Job> job, RunState reason);
   /// Until the shell has reported the job's end, or the deadline.
   Task<bool> wait_for_end(std::shared_ptr<Job> job, TimePoint deadline);
+  Task<std::size_t> write_all_of(std::string data, std::shared_ptr<Incarnation> in, Cancel& cancel);
   static Task<> announce_room(std::shared_ptr<Incarnation> in, std::shared_ptr<Event> room);
   std::vector<pid_t> left_by(const Job& job);
   void signal_group(pid_t group, int number);
@@ -157,6 +162,9 @@ class Session : public std::enable_shared_from_this<Session> {
   TimePoint last_output_{};
   std::optional<timespec> last_output_at_;
   std::int64_t input_offset_ = 0;
+  std::uint64_t next_write_ = 0;  // writes take their turn in the order they came
+  std::uint64_t turn_ = 0;
+  Event turn_changed_;
 
   std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;
   std::shared_ptr<Job> current_;

@@ -57,6 +57,32 @@ Task<std::size_t> Session::write(std::string data, bool submit, bool eof, Cancel
   if (eof && canonical) {
     data += static_cast<char>(modes->c_cc[VEOF]);
   }
+  const std::uint64_t ticket = next_write_++;
+  Waiter waiter(executor_);
+  waiter.subscribe(turn_changed_);
+  while (turn_ != ticket) {
+    co_await waiter.until(never);
+  }
+  std::size_t done = 0;
+  std::exception_ptr failure;
+  try {
+    done = co_await write_all_of(std::move(data), in, cancel);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  ++turn_;
+  turn_changed_.notify();
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+  input_offset_ += done;
+  if (eof && !in->tty()) {
+    in->close_input();
+  }
+  co_return done;
+}
+
+Task<std::size_t> Session::write_all_of(std::string data, std::shared_ptr<Incarnation> in, Cancel& cancel) {
   const auto room = std::make_shared<Event>();
   Waiter waiter(executor_);
   waiter.subscribe(cancel.changed());
@@ -81,10 +107,6 @@ Task<std::size_t> Session::write(std::string data, bool submit, bool eof, Cancel
     } else if (errno != EINTR) {
       throw os_error("cannot write to the session", errno);
     }
-  }
-  input_offset_ += done;
-  if (eof && !in->tty()) {
-    in->close_input();
   }
   co_return done;
 }

@@ -16,6 +16,9 @@ namespace {
 // nobody will ever report the end of that command.
 constexpr Milliseconds unmanaged_quiet{1000};
 
+// What a forked shell may need to become the program it was forked for.
+constexpr Milliseconds exec_time{5};
+
 // How far back in a job's output the shell's complaint about its text is looked for.
 constexpr Offset syntax_complaint_bytes = 16 * 1024;
 
@@ -111,7 +114,9 @@ void Session::end_job_by_record(Incarnation& in, const Record& record) {
     std::string tail(to - from, '\0');
     tail.resize(journal_.read(from, tail.data(), tail.size()));
     if (const std::optional<SyntaxError> found = find_syntax_error(tail, in.driver()->command_path())) {
-      end.syntax_error = SyntaxFault{found->line, found->text, found->line > 1};
+      // A text that ends too early is blamed on the line behind its last one.
+      const std::int64_t lines = 1 + std::count(current_->command.begin(), current_->command.end(), '\n');
+      end.syntax_error = SyntaxFault{found->line, found->text, std::min(found->line, lines) > 1};
     }
   }
   end_job(std::move(end));
@@ -271,6 +276,7 @@ Task<RunResult> Session::outcome(std::shared_ptr<Job> job, Watch watch, OutputOp
       }
     }
     if (job->is_over()) {
+      co_await settle_names(*job);
       co_return result_of(*job, watch.from, std::nullopt, output);
     }
     if (cancel.wish() == Cancel::Wish::stop_work && !std::exchange(stop_asked, true)) {
@@ -287,6 +293,24 @@ Task<RunResult> Session::outcome(std::shared_ptr<Job> job, Watch watch, OutputOp
       co_return result_of(*job, watch.from, std::nullopt, output);
     }
     co_await waiter.until(stop_asked ? never : std::min(watch.deadline, silent));
+  }
+}
+
+/// A background process has its shell's name until it has called exec; give it the moment that takes.
+Task<> Session::settle_names(Job& job) {
+  if (job.end->survivors.empty() || !incarnation_ || std::exchange(job.names_settled, true)) {
+    co_return;
+  }
+  const std::string own = command_of(incarnation_->program().pid());
+  const bool fresh = std::any_of(job.end->survivors.begin(), job.end->survivors.end(),
+                                 [&own](const Process& process) { return process.command == own; });
+  if (fresh) {
+    Waiter pause(executor_);
+    co_await pause.until(Clock::now() + exec_time);
+    for (Process& process : job.end->survivors) {
+      const std::string now = command_of(process.pid);
+      process.command = now.empty() ? process.command : now;
+    }
   }
 }
 

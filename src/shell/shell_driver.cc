@@ -70,16 +70,16 @@ void ShellDriver::write_command(std::string_view prefix, std::string_view text) 
 }
 
 void ShellDriver::send(const std::vector<std::string>& lines) {
-  if (dialect_.wants_packets()) {
-    for (const std::string& line : lines) {
-      write_all(lines_.fd(), line, "cannot reach the shell");
+  std::string all;
+  for (const std::string& line : lines) {
+    all += line;
+    if (dialect_.wants_packets() || &line == &lines.back()) {
+      // No reader: the shell died, maybe by an earlier one of these lines. Its end is told by its process.
+      if (::write(lines_.fd(), all.data(), all.size()) < 0 && errno != EPIPE) {
+        throw os_error("cannot reach the shell", errno);
+      }
+      all.clear();
     }
-  } else {
-    std::string all;
-    for (const std::string& line : lines) {
-      all += line;
-    }
-    write_all(lines_.fd(), all, "cannot reach the shell");
   }
 }
 

@@ -1,0 +1,74 @@
+// `rex-rpc doctor`: what this machine offers, what it lacks, and what that costs.
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "cli/commands.h"
+#include "methods/version.h"
+#include "shell/pty.h"
+
+namespace rex::cli {
+namespace {
+
+struct Check {
+  const char* name;
+  bool ok;
+  const char* without;  // what it means where it is missing
+};
+
+bool has_pty() {
+  try {
+    const shell::Pty pty({24, 80}, false);
+    return true;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return false;
+  }
+}
+
+bool can_start(shell::Nursery& nursery) {
+  try {
+    shell::Launch launch{{"true"}, {"PATH=/usr/bin:/bin"}, "/", false};
+    return static_cast<bool>(nursery.spawn(launch, 0, 1, 2));
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool on_path(const char* program) { return access((std::string("/bin/") + program).c_str(), X_OK) == 0 ||
+                                           access((std::string("/usr/bin/") + program).c_str(), X_OK) == 0; }
+
+}  // namespace
+
+int doctor(shell::Nursery& nursery) {
+  utsname system{};
+  uname(&system);
+  std::printf("rex-rpc %s on %s %s, %s\n", std::string(methods::version).c_str(), system.sysname, system.release,
+              system.machine);
+  char link[8];
+  const bool proc = readlink("/proc/self/exe", link, sizeof link) > 0;
+  const bool children = std::ifstream("/proc/self/task/" + std::to_string(getpid()) + "/children").good();
+  const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+  const Check checks[] = {
+      {"pseudo-terminals", has_pty(), "sessions cannot be created; programs on pipes can"},
+      {"starting programs", can_start(nursery), "nothing can be run"},
+      {"/proc", proc, "shells cannot be told their commands, trees cannot be proven ended"},
+      {"/proc/PID/task/TID/children", children, "the kernel lacks CONFIG_PROC_CHILDREN: trees cannot be walked"},
+      {"pidfd (Linux 5.3)", static_cast<bool>(pidfd), "signals to a tree cannot be sent safely"},
+      {"bash", on_path("bash"), "sessions use sh"},
+  };
+  int missing = 0;
+  for (const Check& check : checks) {
+    std::printf("%-4s %s%s%s\n", check.ok ? "ok" : "LACK", check.name, check.ok ? "" : ": ", check.ok ? "" : check.without);
+    missing += check.ok ? 0 : 1;
+  }
+  return missing == 0 ? 0 : 1;
+}
+
+}  // namespace rex::cli

@@ -1,0 +1,123 @@
+// initialize, shutdown, exit, ping and the schema itself.
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "base/encoding.h"
+#include "base/error.h"
+#include "base/time.h"
+#include "methods/binding.h"
+#include "methods/methods.h"
+#include "methods/version.h"
+
+namespace rex::methods {
+namespace {
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+wire::Machine machine() {
+  wire::Machine machine;
+  utsname system{};
+  uname(&system);
+  machine.hostname = system.nodename;
+  machine.os = system.sysname;
+  machine.arch = system.machine;
+  machine.kernel = system.release;
+  machine.uid = static_cast<std::int64_t>(getuid());
+  if (const passwd* user = getpwuid(getuid())) {
+    machine.user = user->pw_name;
+    machine.home = user->pw_dir;
+    machine.shell = user->pw_shell;
+  }
+  if (const char* home = std::getenv("HOME")) {
+    machine.home = home;
+  }
+  machine.bootId = first_line("/proc/sys/kernel/random/boot_id");
+  // A process is told from every other by its machine's boot, its number and when it started.
+  static const std::string started = format_time(now_utc());
+  machine.instance = std::to_string(getpid()) + "@" + started;
+  return machine;
+}
+
+Task<> end_with_process(std::shared_ptr<rpc::Connection> connection, std::shared_ptr<AsyncFd> process) {
+  if (co_await process->readable()) {
+    connection->close("the client's process has ended");
+  }
+}
+
+/// A pipe can be held open by a grandchild of the client: its own end is what counts.
+void watch_client(std::int64_t process_id, const std::shared_ptr<rpc::Connection>& connection, Executor executor) {
+  Fd process(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process_id), 0)));
+  if (process) {
+    auto watched = std::make_shared<AsyncFd>(executor, std::move(process));
+    spawn(executor, end_with_process(connection, watched), [](std::exception_ptr) {});
+  } else if (errno == ESRCH) {
+    connection->close("the client's process has ended");
+  }
+}
+
+wire::InitializeResult initialize(const wire::InitializeParams& params, rpc::Call& call, Executor executor) {
+  if (!params.protocolVersion.starts_with("1.")) {
+    throw Error(Fault::InvalidParams, "params.protocolVersion: this is version 1.0; offered was " +
+                                          printable(params.protocolVersion, 32))
+        .with("member", std::string("protocolVersion"))
+        .with("supported", std::vector<std::string>{"1.0"});
+  }
+  if (params.processId) {
+    watch_client(*params.processId, call.connection(), executor);
+  }
+  wire::InitializeResult result;
+  result.protocolVersion = "1.0";
+  result.serverInfo = {"rex-rpc", std::string(version)};
+  result.machine = machine();
+  for (const auto& [name, value] : wire::limits::all) {
+    result.limits[std::string(name)] = value;
+  }
+  call.connection()->lifecycle().initialized();
+  return result;
+}
+
+}  // namespace
+
+shell::Owner owner_of(const rpc::Connection& connection) {
+  return static_cast<shell::Owner>(reinterpret_cast<std::uintptr_t>(&connection));
+}
+
+void bind_base(rpc::MethodTable& table, Executor executor) {
+  bind<wire::Initialize>(table, [executor](const wire::InitializeParams& params, rpc::Call& call) {
+    return initialize(params, call, executor);
+  });
+  bind<wire::Shutdown>(table, [](const wire::ShutdownParams&, rpc::Call& call) {
+    call.connection()->lifecycle().shut_down();
+    return nullptr;
+  });
+  bind<wire::Ping>(table, [](const wire::PingParams&, rpc::Call&) { return wire::PingResult{format_time(now_utc())}; });
+  bind<wire::RpcDiscover>(table, [](const wire::RpcDiscoverParams&, rpc::Call&) {
+    return RawJson{std::string(wire::openrpc_document())};
+  });
+  table.bind_notification("initialized", [](const nlohmann::json&, const std::shared_ptr<rpc::Connection>&) {});
+  table.bind_notification("exit", [](const nlohmann::json&, const std::shared_ptr<rpc::Connection>& from) {
+    from->close(exit_reason);
+  });
+}
+
+void bind_all(rpc::MethodTable& table, Executor executor, shell::Nursery& nursery, shell::Sessions& sessions,
+              Workers& workers) {
+  bind_base(table, executor);
+  bind_sessions(table, executor, sessions);
+  bind_processes(table, executor, nursery);
+  bind_files(table, workers);
+}
+
+}  // namespace rex::methods

@@ -1,0 +1,33 @@
+// How a typed handler becomes a row of the method table: params are read strictly before it, its result written after.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "methods/wire.gen.h"
+#include "rpc/method_table.h"
+
+namespace rex::methods {
+
+template <class M, class Handler>
+Task<nlohmann::json> answer(Handler handler, nlohmann::json params, rpc::Call& call) {
+  typename M::Params typed = wire::read<typename M::Params>(params);
+  if constexpr (std::is_same_v<std::invoke_result_t<Handler&, typename M::Params, rpc::Call&>, typename M::Result>) {
+    co_return wire::write(handler(std::move(typed), call));
+  } else {
+    const typename M::Result result = co_await handler(std::move(typed), call);
+    co_return wire::write(result);
+  }
+}
+
+/// `handler(Params, Call&)` returns the method's Result, or a Task of it.
+template <class M, class Handler>
+void bind(rpc::MethodTable& table, Handler handler) {
+  table.bind(std::string(M::name), [handler](nlohmann::json params, rpc::Call& call) {
+    return answer<M>(handler, std::move(params), call);
+  });
+}
+
+}  // namespace rex::methods

@@ -1,0 +1,335 @@
+// session/*: params into options, values into results.
+#include <utility>
+
+#include "base/encoding.h"
+#include "base/error.h"
+#include "methods/binding.h"
+#include "methods/methods.h"
+#include "methods/to_wire.h"
+#include "shell/output_text.h"
+
+namespace rex::methods {
+namespace {
+
+// Live output waits while more than this is unsent, so that a slow client holds back its own stream only.
+constexpr std::size_t max_unsent_progress = 1 << 20;
+constexpr std::size_t progress_bytes = 32 * 1024;
+
+std::optional<Milliseconds> milliseconds(const std::optional<std::int64_t>& value) {
+  return value ? std::optional(Milliseconds(*value)) : std::nullopt;
+}
+
+std::optional<shell::Offset> offset(const std::optional<std::int64_t>& value) {
+  return value ? std::optional(static_cast<shell::Offset>(*value)) : std::nullopt;
+}
+
+shell::OutputOptions output_options(wire::View view, std::int64_t max_bytes) {
+  return {view == wire::View::raw ? shell::View::raw : shell::View::clean, static_cast<std::size_t>(max_bytes)};
+}
+
+std::string bytes_of(std::string data, wire::Encoding encoding, std::string_view member) {
+  if (encoding == wire::Encoding::utf_8) {
+    return data;
+  }
+  std::optional<std::string> bytes = from_base64(data);
+  if (!bytes) {
+    throw invalid_params(member, "is not base64");
+  }
+  return std::move(*bytes);
+}
+
+shell::CreateOptions create_options(wire::SessionCreateParams params) {
+  if (params.argv && params.shell) {
+    throw invalid_params("argv", "a program instead of a shell: give one of `shell` and `argv`");
+  }
+  if (params.argv && params.argv->empty()) {
+    throw invalid_params("argv", "must name a program");
+  }
+  if (!params.tty && !params.argv) {
+    throw invalid_params("tty", "a shell needs a terminal; pipes are for a program (`argv`)");
+  }
+  if (params.onFull == wire::OnFull::block) {
+    throw invalid_params("onFull", "`block` is not offered by this version; known: drop");
+  }
+  shell::CreateOptions options;
+  options.session = params.session.value_or("");
+  options.shell = std::move(params.shell);
+  options.argv = std::move(params.argv).value_or(std::vector<std::string>{});
+  options.tty = params.tty;
+  options.cwd = std::move(params.cwd).value_or("");
+  options.env = std::move(params.env);
+  options.clear_env = params.clearEnv;
+  options.profile = params.profile == wire::Profile::human ? shell::Profile::human : shell::Profile::agent;
+  options.startup = static_cast<shell::Startup>(params.startup);
+  options.startup_source = std::move(params.startupSource);
+  options.startup_timeout = Milliseconds(params.startupTimeoutMs);
+  options.rows = static_cast<int>(params.rows);
+  options.cols = static_cast<int>(params.cols);
+  options.restart = params.restart;
+  options.journal_bytes = static_cast<std::size_t>(params.journalBytes);
+  options.labels = std::move(params.labels);
+  return options;
+}
+
+shell::RunOptions run_options(wire::SessionRunParams params) {
+  shell::RunOptions options;
+  options.command = std::move(params.command);
+  options.wait = milliseconds(params.waitMs);
+  options.timeout = milliseconds(params.timeoutMs);
+  options.quiet = milliseconds(params.quietMs);
+  options.stdin_empty = params.stdin_ == wire::RunStdin::empty;
+  options.isolate = params.isolate;
+  options.interactive = params.interactive;
+  options.expect = std::move(params.expect);
+  options.output = output_options(params.view, params.maxOutputBytes);
+  return options;
+}
+
+// ---- live output
+
+/// A job's output on its way to one client while the call that started it waits.
+struct LiveOutput {
+  std::shared_ptr<shell::Session> session;
+  std::shared_ptr<rpc::Connection> connection;
+  nlohmann::json token;
+  shell::Offset at;
+  Cancel finish;
+  bool done = false;
+  Event finished;
+};
+
+void send_piece(LiveOutput& live, std::string_view bytes) {
+  const bool text = is_utf8(bytes);
+  live.connection->notify(wire::Progress::name,
+                          {{"token", live.token},
+                           {"value",
+                            {{"data", text ? std::string(bytes) : to_base64(bytes)},
+                             {"encoding", text ? "utf-8" : "base64"},
+                             {"from", live.at},
+                             {"next", live.at + bytes.size()}}}});
+  live.at += bytes.size();
+}
+
+Task<> stream_output(std::shared_ptr<LiveOutput> live, Executor executor) {
+  Waiter waiter(executor);
+  waiter.subscribe(live->connection->drained());
+  waiter.subscribe(live->connection->closed());
+  while (!live->connection->is_closed()) {
+    shell::ReadOptions options{};
+    options.offset = live->at;
+    options.max_bytes = progress_bytes;
+    options.wait = Milliseconds::max();
+    const shell::ReadResult read = co_await live->session->read(options, live->finish);
+    std::string_view bytes = read.data;
+    // A character cut by the reading is sent whole with the next piece, unless nothing follows.
+    const std::size_t cut = bytes.size() > 4 && !live->finish ? incomplete_utf8_tail(bytes) : 0;
+    bytes.remove_suffix(cut);
+    if (!bytes.empty()) {
+      send_piece(*live, bytes);
+    } else if (live->finish || read.eof) {
+      break;
+    }
+    while (live->connection->unsent_bytes() > max_unsent_progress && !live->connection->is_closed()) {
+      co_await waiter.until(never);
+    }
+  }
+}
+
+std::shared_ptr<LiveOutput> start_live(const wire::SessionRunParams& params,
+                                       const std::shared_ptr<shell::Session>& session, rpc::Call& call,
+                                       Executor executor) {
+  if (!params.progressToken) {
+    return nullptr;
+  }
+  auto live = std::make_shared<LiveOutput>();
+  live->session = session;
+  live->connection = call.connection();
+  std::visit([&live](const auto& token) { live->token = token; }, *params.progressToken);
+  live->at = session->output_end();
+  spawn(executor, stream_output(live, executor), [live](std::exception_ptr) {
+    live->done = true;
+    live->finished.notify();
+  });
+  return live;
+}
+
+// ---- the methods that wait
+
+Task<wire::SessionInfo> create(wire::SessionCreateParams params, rpc::Call& call, shell::Sessions& sessions) {
+  const shell::Owner owner = owner_of(*call.connection());
+  const std::shared_ptr<shell::Session> session = co_await sessions.create(create_options(std::move(params)), owner);
+  co_return to_wire(session->info());
+}
+
+Task<wire::RunResult> run(wire::SessionRunParams params, rpc::Call& call, shell::Sessions& sessions,
+                          Executor executor) {
+  const std::shared_ptr<shell::Session> session = sessions.find(params.session);
+  const std::shared_ptr<LiveOutput> live = start_live(params, session, call, executor);
+  std::exception_ptr failure;
+  shell::RunResult result;
+  try {
+    result = co_await session->run(run_options(std::move(params)), call.cancel());
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (live) {  // all of it is sent before the answer
+    live->finish.request(Cancel::Wish::stop_waiting);
+    Waiter waiter(executor);
+    waiter.subscribe(live->finished);
+    while (!live->done) {
+      co_await waiter.until(never);
+    }
+  }
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+  const bool given_up = result.state == shell::RunState::cancelled || result.state == shell::RunState::running;
+  const wire::RunResult answer = to_wire(std::move(result));
+  if (call.cancel() && given_up) {
+    throw Error(Fault::RequestCancelled, call.cancel().wish() == Cancel::Wish::stop_work
+                                             ? "cancelled; what it started was ended"
+                                             : "cancelled; the job goes on")
+        .executed(Executed::yes)
+        .with("result", RawJson{wire::write(answer).dump()});
+  }
+  co_return answer;
+}
+
+Task<wire::SessionWaitResult> wait(wire::SessionWaitParams params, rpc::Call& call, shell::Sessions& sessions) {
+  shell::WaitOptions options;
+  options.job = std::move(params.job);
+  options.wait = milliseconds(params.waitMs);
+  options.from = offset(params.from);
+  for (const wire::Condition& condition : params.any) {
+    shell::Condition one{};
+    one.kind = static_cast<shell::Condition::Kind>(condition.kind);
+    one.pattern = condition.match;
+    one.from = offset(condition.from);
+    one.strip_ansi = condition.stripAnsi;
+    one.quiet = Milliseconds(condition.quietMs);
+    one.bytes = static_cast<shell::Offset>(condition.bytes);
+    options.any.push_back(std::move(one));
+  }
+  const std::shared_ptr<shell::Session> session = sessions.find(params.session);
+  shell::WaitResult waited = co_await session->wait(std::move(options), call.cancel());
+  wire::SessionWaitResult result;
+  if (waited.met) {
+    result.met = static_cast<std::int64_t>(*waited.met);
+    result.condition = params.any[*waited.met];
+  }
+  if (waited.result) {
+    result.result = to_wire(std::move(*waited.result));
+  }
+  result.next = static_cast<std::int64_t>(waited.next);
+  if (call.cancel() && !waited.met) {
+    throw Error(Fault::RequestCancelled, "cancelled; the session goes on")
+        .with("result", RawJson{wire::write(result).dump()});
+  }
+  co_return result;
+}
+
+Task<wire::SessionReadResult> read(wire::SessionReadParams params, rpc::Call& call, shell::Sessions& sessions) {
+  shell::ReadOptions options{};
+  options.stream = params.stream == wire::Stream::stderr_ ? shell::Stream::err : shell::Stream::out;
+  options.offset = offset(params.offset);
+  options.max_bytes = static_cast<std::size_t>(params.maxBytes);
+  options.wait = Milliseconds(params.waitMs);
+  const std::shared_ptr<shell::Session> session = sessions.find(params.session);
+  shell::ReadResult read = co_await session->read(options, call.cancel());
+  // A character that is not whole yet is left for the next read, where that says all.
+  const std::size_t tail = incomplete_utf8_tail(read.data);
+  const bool cut = tail != 0 && tail < read.data.size() && !read.eof && params.encoding != wire::Encoding::base64 &&
+                   is_utf8(std::string_view(read.data).substr(0, read.data.size() - tail));
+  if (cut) {
+    read.data.resize(read.data.size() - tail);
+    read.next -= tail;
+  }
+  wire::SessionReadResult result;
+  if (params.view == wire::View::clean) {
+    shell::OutputText text(shell::View::clean, read.data.size() * 3, read.from);
+    text.feed(read.data);
+    result.data = text.finish().output;
+  } else if (params.encoding != wire::Encoding::base64 && is_utf8(read.data)) {
+    result.data = std::move(read.data);
+  } else {
+    result.data = to_base64(read.data);
+    result.encoding = wire::Encoding::base64;
+  }
+  result.from = static_cast<std::int64_t>(read.from);
+  result.next = static_cast<std::int64_t>(read.next);
+  result.oldest = static_cast<std::int64_t>(read.oldest);
+  result.end = static_cast<std::int64_t>(read.end);
+  result.eof = read.eof;
+  if (cut) {
+    result.partial = true;
+  }
+  result.state = to_wire(read.state);
+  co_return result;
+}
+
+Task<wire::SessionWriteResult> write(wire::SessionWriteParams params, rpc::Call& call, shell::Sessions& sessions) {
+  std::string data = bytes_of(std::move(params.data).value_or(""), params.encoding, "data");
+  const std::shared_ptr<shell::Session> session = sessions.find(params.session);
+  const std::size_t accepted = co_await session->write(std::move(data), params.submit, params.eof, call.cancel());
+  co_return wire::SessionWriteResult{static_cast<std::int64_t>(accepted), session->input_offset()};
+}
+
+Task<wire::SessionInterruptResult> interrupt(wire::SessionInterruptParams params, shell::Sessions& sessions) {
+  const std::shared_ptr<shell::Session> session = sessions.find(params.session);
+  shell::InterruptResult done = co_await session->interrupt(params.escalate, Milliseconds(params.graceMs), {});
+  wire::SessionInterruptResult result;
+  result.state = to_wire(done.state);
+  if (done.step) {
+    result.step = *done.step == "INT" ? wire::Step::INT : *done.step == "TERM" ? wire::Step::TERM : wire::Step::KILL;
+  }
+  if (done.result) {
+    result.result = to_wire(std::move(*done.result));
+  }
+  co_return result;
+}
+
+Task<wire::SessionCloseResult> close(wire::SessionCloseParams params, shell::Sessions& sessions) {
+  const shell::CloseResult closed =
+      co_await sessions.close(std::move(params.session), Milliseconds(params.graceMs), params.keepProcesses);
+  wire::SessionCloseResult result;
+  result.exitCode = closed.exit_code;
+  if (closed.signal) {
+    result.signal = signal_name(*closed.signal);
+  }
+  result.survivors = to_wire(closed.survivors);
+  co_return result;
+}
+
+}  // namespace
+
+void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions) {
+  // clang-format off
+  bind<wire::SessionCreate>(table, [&](wire::SessionCreateParams params, rpc::Call& call) { return create(std::move(params), call, sessions); });
+  bind<wire::SessionRun>(table, [&sessions, executor](wire::SessionRunParams params, rpc::Call& call) { return run(std::move(params), call, sessions, executor); });
+  bind<wire::SessionWait>(table, [&](wire::SessionWaitParams params, rpc::Call& call) { return wait(std::move(params), call, sessions); });
+  bind<wire::SessionRead>(table, [&](wire::SessionReadParams params, rpc::Call& call) { return read(std::move(params), call, sessions); });
+  bind<wire::SessionWrite>(table, [&](wire::SessionWriteParams params, rpc::Call& call) { return write(std::move(params), call, sessions); });
+  bind<wire::SessionInterrupt>(table, [&](wire::SessionInterruptParams params, rpc::Call&) { return interrupt(std::move(params), sessions); });
+  bind<wire::SessionClose>(table, [&](wire::SessionCloseParams params, rpc::Call&) { return close(std::move(params), sessions); });
+  // clang-format on
+  bind<wire::SessionResize>(table, [&](const wire::SessionResizeParams& params, rpc::Call&) {
+    sessions.find(params.session)->resize({static_cast<int>(params.rows), static_cast<int>(params.cols)});
+    return wire::Done{};
+  });
+  bind<wire::SessionSignal>(table, [&](const wire::SessionSignalParams& params, rpc::Call&) {
+    const std::vector<pid_t> reached = sessions.find(params.session)->signal(signal_number(params.signal), params.job);
+    return wire::SessionSignalResult{{reached.begin(), reached.end()}};
+  });
+  bind<wire::SessionInfoMethod>(table, [&](const wire::SessionInfoParams& params, rpc::Call&) {
+    return to_wire(sessions.find(params.session)->info());
+  });
+  bind<wire::SessionList>(table, [&](const wire::SessionListParams&, rpc::Call&) {
+    wire::SessionListResult result;
+    for (const std::shared_ptr<shell::Session>& session : sessions.list()) {
+      result.sessions.push_back(to_wire(session->info()));
+    }
+    return result;
+  });
+}
+
+}  // namespace rex::methods

@@ -1,0 +1,144 @@
+#include "methods/to_wire.h"
+
+#include <signal.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/time.h"
+
+namespace rex::methods {
+
+std::string signal_name(int number) {
+  const char* name = sigabbrev_np(number);
+  return name != nullptr ? name : std::to_string(number);
+}
+
+int signal_number(wire::Signal signal) {
+  const std::string_view wanted = wire::name_of(signal);
+  for (int number = 1; number < NSIG; ++number) {
+    const char* name = sigabbrev_np(number);
+    if (name != nullptr && wanted == name) {
+      return number;
+    }
+  }
+  return 0;
+}
+
+std::vector<wire::Process> to_wire(const std::vector<shell::Process>& processes) {
+  std::vector<wire::Process> all;
+  for (const shell::Process& process : processes) {
+    all.push_back({process.pid, process.command});
+  }
+  return all;
+}
+
+std::optional<wire::Omitted> to_wire(const std::optional<shell::Omitted>& omitted) {
+  if (!omitted) {
+    return std::nullopt;
+  }
+  return wire::Omitted{static_cast<std::int64_t>(omitted->bytes), static_cast<std::int64_t>(omitted->from),
+                       static_cast<std::int64_t>(omitted->to)};
+}
+
+wire::SessionState to_wire(shell::SessionState state) {
+  switch (state) {
+    case shell::SessionState::ready: return wire::SessionState::ready;
+    case shell::SessionState::running: return wire::SessionState::running;
+    case shell::SessionState::stopped: return wire::SessionState::stopped;
+    case shell::SessionState::unmanaged: return wire::SessionState::unmanaged;
+    case shell::SessionState::exited: return wire::SessionState::exited;
+  }
+  return wire::SessionState::lost;
+}
+
+wire::SessionInfo to_wire(const shell::SessionInfo& info) {
+  wire::SessionInfo out;
+  out.session = info.session;
+  out.pid = info.pid;
+  out.argv = info.argv;
+  out.shell = info.shell;
+  out.cwd = info.cwd;
+  out.tty = info.tty;
+  if (info.tty) {
+    out.rows = info.rows;
+    out.cols = info.cols;
+  }
+  out.state = to_wire(info.state);
+  out.lifetime = wire::Lifetime::connection;
+  out.labels = info.labels;
+  out.createdAt = format_time(info.created_at);
+  if (info.last_output_at) {
+    out.lastOutputAt = format_time(*info.last_output_at);
+  }
+  out.oldest = static_cast<std::int64_t>(info.oldest);
+  out.next = static_cast<std::int64_t>(info.next);
+  if (info.foreground) {
+    out.foreground = wire::Process{info.foreground->pid, info.foreground->command};
+  }
+  out.job = info.job;
+  out.generation = info.generation;
+  if (info.startup) {
+    out.startup = wire::StartupReport{info.startup->output, info.startup->sourced, info.startup->duration_ms,
+                                      info.startup->warnings};
+  }
+  return out;
+}
+
+namespace {
+
+wire::RunState to_wire(shell::RunState state) {
+  switch (state) {
+    case shell::RunState::exited: return wire::RunState::exited;
+    case shell::RunState::signaled: return wire::RunState::signaled;
+    case shell::RunState::running: return wire::RunState::running;
+    case shell::RunState::matched: return wire::RunState::matched;
+    case shell::RunState::stopped: return wire::RunState::stopped;
+    case shell::RunState::timed_out: return wire::RunState::timedOut;
+    case shell::RunState::cancelled: return wire::RunState::cancelled;
+    case shell::RunState::shell_exited: return wire::RunState::shellExited;
+    case shell::RunState::lost: return wire::RunState::lost;
+  }
+  return wire::RunState::lost;
+}
+
+}  // namespace
+
+wire::RunResult to_wire(shell::RunResult result) {
+  wire::RunResult out;
+  out.session = std::move(result.session);
+  out.job = std::move(result.job);
+  out.state = to_wire(result.state);
+  out.exitCode = result.exit_code;
+  if (result.signal) {
+    out.signal = signal_name(*result.signal);
+  }
+  out.pipeStatus.assign(result.pipe_status.begin(), result.pipe_status.end());
+  out.cwd = std::move(result.cwd);
+  out.durationMs = result.duration_ms;
+  out.output = std::move(result.output.output);
+  out.encoding = result.output.base64 ? wire::Encoding::base64 : wire::Encoding::utf_8;
+  out.from = static_cast<std::int64_t>(result.output.from);
+  out.next = static_cast<std::int64_t>(result.output.next);
+  out.totalBytes = static_cast<std::int64_t>(result.output.total_bytes);
+  out.omitted = to_wire(result.output.omitted);
+  out.replaced = static_cast<std::int64_t>(result.output.replaced);
+  out.completion = result.completion == shell::Completion::exact ? wire::Completion::exact : wire::Completion::heuristic;
+  if (result.syntax_error) {
+    out.syntaxError = wire::SyntaxFault{result.syntax_error->line, result.syntax_error->text,
+                                        result.syntax_error->ran_before};
+  }
+  if (result.expect) {
+    out.expect = wire::Expected{static_cast<std::int64_t>(result.expect->index), result.expect->text,
+                                static_cast<std::int64_t>(result.expect->from),
+                                static_cast<std::int64_t>(result.expect->to)};
+  }
+  out.interleaved = to_wire(result.interleaved);
+  out.survivors = to_wire(result.survivors);
+  if (result.restarted) {
+    out.restarted = wire::Restarted{result.restarted->cause, result.restarted->exit_code};
+  }
+  return out;
+}
+
+}  // namespace rex::methods

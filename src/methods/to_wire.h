@@ -1,0 +1,24 @@
+// Values of shell/ as the wire writes them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "methods/wire.gen.h"
+#include "shell/session_types.h"
+
+namespace rex::methods {
+
+/// "TERM" for 15; realtime and unknown signals by their number.
+std::string signal_name(int number);
+/// The number of a signal of the wire.
+int signal_number(wire::Signal signal);
+
+std::vector<wire::Process> to_wire(const std::vector<shell::Process>& processes);
+std::optional<wire::Omitted> to_wire(const std::optional<shell::Omitted>& omitted);
+wire::SessionState to_wire(shell::SessionState state);
+wire::SessionInfo to_wire(const shell::SessionInfo& info);
+wire::RunResult to_wire(shell::RunResult result);
+
+}  // namespace rex::methods
