@@ -20,13 +20,14 @@ class RE2;
 namespace rex::shell {
 
 /// Immutable once compiled, so one set may serve many scanners. Patterns are unanchored; `^` and `$` match at line
-/// boundaries, `$` also at the end of what has been written so far; `.` matches no `\n`. Output that is no UTF-8 does no
-/// harm: `.` and classes do not match its invalid bytes, `\C` does.
+/// boundaries, `$` also at the end of what has been written so far; `.` matches no `\n`. Output that is no UTF-8 does
+/// no harm: `.` and classes do not match its invalid bytes, `\C` does.
 class PatternSet {
  public:
   static constexpr std::size_t kMaxPatterns = 64;
   static constexpr std::size_t kMaxPatternBytes = 4 << 10;
-  static constexpr std::size_t kMaxMemory = 2 << 20;  ///< of one compiled pattern and its automaton
+  static constexpr std::size_t kMaxMemory = 2 << 20;      ///< of one compiled pattern and its automaton
+  static constexpr std::size_t kMaxSetMemory = 16 << 20;  ///< of the automaton for all of several patterns
 
   /// Throws InvalidParams that names `member[i]`, or `member` itself when there are too many.
   PatternSet(const std::vector<std::string>& patterns, std::string_view member);
@@ -42,6 +43,7 @@ class PatternSet {
  private:
   friend class Scanner;
   PatternSet();
+  struct Any;  // hides RE2::Set, which cannot be declared ahead
   struct Found {
     std::size_t index;
     std::size_t from;
@@ -51,6 +53,7 @@ class PatternSet {
   [[nodiscard]] std::optional<Found> find(std::string_view text, std::size_t from) const;
 
   std::vector<std::unique_ptr<re2::RE2>> patterns_;
+  std::unique_ptr<Any> any_;  // of several patterns: whether there is a match at all
   bool within_lines_ = true;  // no pattern can match across a line feed
 };
 
@@ -62,10 +65,12 @@ struct Match {
 };
 
 /// Passive; a cursor. Of the matches that can be seen it yields the one that starts first, then the lowest index, as
-/// soon as it can be seen: a greedy pattern takes what is there. A match spans at most kWindow bytes of text.
+/// soon as it can be seen: a greedy pattern takes what is there. A match may span kWindow bytes of text; one that is
+/// longer may be missed.
 ///
-/// Cost stays linear in what is fed: patterns that cannot cross a line feed look at the unfinished line again, others at
-/// the last kRecent bytes; a match that began even earlier is found by `settle()`, or after at most kWindow more bytes.
+/// Cost stays linear in what is fed: at most the last kRecent bytes are searched again, and less by patterns that
+/// cannot match across a line feed. A match that began even earlier is found by `settle()`, or after at most kWindow
+/// more bytes. Where the scanner starts counts as the start of a line.
 class Scanner {
  public:
   static constexpr std::size_t kWindow = 64 << 10;
@@ -86,26 +91,30 @@ class Scanner {
 
  private:
   struct Run {
-    std::size_t at;  // position in text_ from which on raw offsets are consecutive
+    std::uint64_t at;  // position in the whole text from which on raw offsets are consecutive
     Offset raw;
   };
+  static constexpr char kEscape = '\x1B';
 
   void add(std::string_view bytes);
-  void add_text(std::string_view bytes, Offset raw);
+  void add_text(std::string_view bytes);
+  [[nodiscard]] std::size_t recent() const;
   std::optional<Match> search(std::size_t from);
   [[nodiscard]] Offset raw_of(std::size_t at) const;
-  void forget(std::size_t size);
   void trim();
 
   std::shared_ptr<const PatternSet> patterns_;
   bool strip_ansi_;
   Offset next_;
   EscapeParser parser_;
-  std::string text_;         // the window, without escape sequences
+  std::string text_;             // the window, without escape sequences; at most three times kWindow
+  std::uint64_t forgotten_ = 0;  // text before it
   std::deque<Run> runs_;
-  std::size_t begin_ = 0;    // matches start here or later: before it lies context, or the last match
-  std::size_t searched_ = 0; // [begin_, searched_) was searched when it was the end of the text
-  std::size_t unsettled_ = 0;  // bytes searched without the whole window
+  std::size_t begin_ = 0;      // matches start here or later: before it lies context, or the last match
+  std::size_t searched_ = 0;   // all before was there at the last search
+  std::size_t line_ = 0;       // the unfinished line at that time starts here
+  std::size_t unsettled_ = 0;  // bytes that came since the whole window was last searched
+  bool due_ = true;            // there is something that was not searched
 };
 
 }  // namespace rex::shell
