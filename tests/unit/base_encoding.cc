@@ -37,9 +37,12 @@ bool is_utf8_by_decoding(const std::string& bytes) {
 
 std::string encode(std::uint32_t n) {
   const auto c = [](std::uint32_t byte) { return static_cast<char>(byte); };
-  if (n < 0x80) return {c(n)};
-  if (n < 0x800) return {c(0xC0 | n >> 6), c(0x80 | (n & 63))};
-  if (n < 0x10000) return {c(0xE0 | n >> 12), c(0x80 | (n >> 6 & 63)), c(0x80 | (n & 63))};
+  if (n < 0x80)
+    return {c(n)};
+  if (n < 0x800)
+    return {c(0xC0 | n >> 6), c(0x80 | (n & 63))};
+  if (n < 0x10000)
+    return {c(0xE0 | n >> 12), c(0x80 | (n >> 6 & 63)), c(0x80 | (n & 63))};
   return {c(0xF0 | n >> 18), c(0x80 | (n >> 12 & 63)), c(0x80 | (n >> 6 & 63)), c(0x80 | (n & 63))};
 }
 
