@@ -17,7 +17,8 @@ clamped. A member `x` marked *bytes* travels as `xBytes`, the same shape with ba
 UTF-8.
 
 Beside the errors named with a method, every request can be answered with `InvalidParams`, `LimitExceeded`,
-`Overloaded`, `RequestCancelled` or `InternalError`; and where it takes `host`, with the errors 1301 to 1306 of the way there.
+`Overloaded`, `RequestCancelled` or `InternalError`; and where it takes `host`, with the errors 1301 to 1306 of the way
+there.
 
 """
 LEAF = {"bool": "boolean", "int": "integer", "string": "string", "null": "null", "document": "object"}

@@ -108,6 +108,8 @@ class Contract:
         self.methods = [self._method(method) for method in self.document["methods"]]
         for name in self.schemas:
             self.resolve({"$ref": "#/components/schemas/" + name})
+        for method in self.methods:
+            self._check_bounds(method.params.members, method.name)
 
     def resolve(self, schema: dict[str, Any]) -> Type:
         """The type of a schema; what it refers to is declared on the way."""
@@ -120,7 +122,8 @@ class Contract:
                 return self._declare(name, target)
             return self.resolve(target)
         known = ANNOTATIONS | {"type", "items", "minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength"}
-        known |= {"x-os-string", "pattern", "contentEncoding", "additionalProperties", "propertyNames", "oneOf", "const"}
+        known |= {"pattern", "contentEncoding", "x-os-string", "oneOf", "const"}
+        known |= {"additionalProperties", "propertyNames"}
         if set(schema) - known:
             raise SchemaError(f"do not know {sorted(set(schema) - known)} in {schema}")
         if "oneOf" in schema:
@@ -215,6 +218,21 @@ class Contract:
 
     def _shape(self, type_: Type) -> Any:
         return (type_.kind, [self._shape(item) for item in type_.items])
+
+    def _check_bounds(self, members: list[Member], where: str) -> None:
+        """Readers check the bounds of a member, not those of the elements in it."""
+        for member in members:
+            stack = [(member.type, False)]
+            while stack:
+                type_, inside = stack.pop()
+                if inside and (type_.low is not None or type_.high is not None):
+                    raise SchemaError(f"{where}: no reader checks the bounds within {member.name}")
+                fixed = type_.kind == "array" and type_.low is not None and type_.low == type_.high
+                stack += [(item, type_.kind in ("array", "map") and not fixed) for item in type_.items]
+                declared = self.types.get(type_.name)
+                parts = [declared.members] if isinstance(declared, Struct) else getattr(declared, "alternatives", [])
+                for part in parts:
+                    self._check_bounds(part, f"{where}: {type_.name}")
 
     def _method(self, method: dict[str, Any]) -> Method:
         parts, common, groups = [], [], method.get("x-exactlyOne", [])

@@ -100,7 +100,7 @@ void members(auto& f, Is<SessionCreateParams> auto& x) {
   f.optional("cols", x.cols, within(1, 65'535));
   f.optional("lifetime", x.lifetime);
   f.optional("restart", x.restart);
-  f.optional("journalBytes", x.journalBytes, within(65536, 1'099'511'627'776));
+  f.optional("journalBytes", x.journalBytes, within(4096, 1'099'511'627'776));
   f.optional("onFull", x.onFull);
   f.optional("labels", x.labels);
   f.optional("host", x.host);
@@ -169,7 +169,7 @@ void members(auto& f, Is<SessionRunParams> auto& x) {
   f.optional("stdin", x.stdin_);
   f.optional("isolate", x.isolate);
   f.optional("interactive", x.interactive);
-  f.optional("expect", x.expect);
+  f.optional("expect", x.expect, within(0, 64));
   f.optional("returnOnInput", x.returnOnInput);
   f.optional("view", x.view);
   f.optional("maxOutputBytes", x.maxOutputBytes, within(0, 8'388'608));
@@ -477,7 +477,7 @@ void members(auto& f, Is<FileEditParams> auto& x) {
 void members(auto& f, Is<FileEdited> auto& x) {
   f.required("path", x.path, os);
   f.required("etag", x.etag);
-  f.required("undo", x.undo);
+  f.optional("undo", x.undo);
 }
 
 void members(auto& f, Is<FileEditResult> auto& x) {

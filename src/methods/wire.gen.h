@@ -58,10 +58,17 @@ inline constexpr std::int64_t journalBytes = 67'108'864;
 inline constexpr std::int64_t maxOutputBytes = 65'536;  ///< Output in one result unless given.
 /// Data in one answer of session/read unless given; the most is also that of one file/read.
 inline constexpr std::int64_t read_maxBytes = 1'048'576;
+inline constexpr std::int64_t read_lineScanBytes = 268'435'456;  ///< Read to find `lines` of a file by their number.
+inline constexpr std::int64_t list_limit = 1'000;  ///< Entries in one answer of file/list unless given.
+inline constexpr std::int64_t list_names = 4'000'000;  ///< Entries of a directory that can be listed at all.
+inline constexpr std::int64_t edit_maxBytes = 16'777'216;  ///< All files of one file/edit, before and after.
+inline constexpr std::int64_t edit_count = 1'000;  ///< Edits of one file/edit.
+inline constexpr std::int64_t edit_files = 100;  ///< Files of one file/edit.
 inline constexpr std::int64_t frameBytes = 16'777'216;  ///< One message.
 inline constexpr std::int64_t handshakeFrameBytes = 65'536;  ///< One message before `initialize` on TCP.
 inline constexpr std::int64_t headerBytes = 4'096;  ///< The header lines of one message.
 inline constexpr std::int64_t jsonDepth = 64;  ///< Nesting of one message.
+inline constexpr std::int64_t jsonValues = 1'000'000;  ///< Values in one message.
 inline constexpr std::int64_t batch = 1'000;  ///< Messages in one batch.
 inline constexpr std::int64_t inFlight = 1'000;  ///< Unanswered requests of one connection.
 inline constexpr std::int64_t sessions = 1'000;  ///< Sessions of one instance.
@@ -77,10 +84,17 @@ inline constexpr auto all = std::to_array<std::pair<std::string_view, std::int64
     {"journalBytes", journalBytes},
     {"maxOutputBytes", maxOutputBytes},
     {"read.maxBytes", read_maxBytes},
+    {"read.lineScanBytes", read_lineScanBytes},
+    {"list.limit", list_limit},
+    {"list.names", list_names},
+    {"edit.maxBytes", edit_maxBytes},
+    {"edit.count", edit_count},
+    {"edit.files", edit_files},
     {"frameBytes", frameBytes},
     {"handshakeFrameBytes", handshakeFrameBytes},
     {"headerBytes", headerBytes},
     {"jsonDepth", jsonDepth},
+    {"jsonValues", jsonValues},
     {"batch", batch},
     {"inFlight", inFlight},
     {"sessions", sessions},
@@ -634,7 +648,8 @@ struct FileWriteResult : Stat {
   bool created = false;
 };
 
-/// old: must be there exactly once, unless `all`; line: `insert` goes in after this line, 0 is the top.
+/// old: must be there exactly once, unless `all`; line: `insert` goes in as it is before this line, counted from 1; the
+/// number after the last line is the end.
 struct Edit {
   enum class Kind { old, line };
   Kind kind{};
@@ -665,13 +680,13 @@ struct FileEditParams {
 struct FileEdited {
   std::string path;
   std::string etag;
-  std::vector<Edit> undo;
+  std::optional<std::vector<Edit>> undo;  ///< Absent where it would be too large.
 };
 
 struct FileEditResult {
   std::string diff;  ///< Unified, of all files.
   std::optional<std::string> etag;  ///< Of `path`.
-  std::optional<std::vector<Edit>> undo;  ///< What takes the edits of `path` back.
+  std::optional<std::vector<Edit>> undo;  ///< What takes the edits of `path` back; absent where it would be too large.
   std::optional<std::vector<FileEdited>> files;  ///< One for each of `files`.
 };
 

@@ -66,7 +66,7 @@ void refuse_unknown(const Node& object, const std::vector<std::string>& known) {
       refuse(object.member(value, name), "unknown member", known);
     }
   }
-  refuse(object, "a member is given twice");
+  refuse(object, "unknown member", known);
 }
 
 void refuse_missing(const Node& object, std::string_view name) {

@@ -142,6 +142,12 @@ class Refusals(unittest.TestCase):
     def test_an_os_string_that_could_not_travel_as_base64(self):
         self.check(lambda d: d["components"]["schemas"]["Process"]["properties"].pop("commandBytes"), "commandBytes|twin")
 
+    def test_bounds_of_elements_that_no_reader_checks(self):
+        def change(document):
+            document["components"]["schemas"]["OsString"]["maxLength"] = 4096
+
+        self.check(change, "bounds within (argv|startupSource|env)")
+
     def test_a_reference_to_nothing(self):
         self.check(lambda d: d["components"]["schemas"].pop("Stream"), "Stream")
 

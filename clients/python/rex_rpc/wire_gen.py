@@ -1181,7 +1181,8 @@ EditLine = t.TypedDict(
     },
 )
 
-# old: must be there exactly once, unless `all`; line: `insert` goes in after this line, 0 is the top.
+# old: must be there exactly once, unless `all`; line: `insert` goes in as it is before this line, counted from 1; the
+# number after the last line is the end.
 Edit = t.Union[EditOld, EditLine]
 
 
@@ -1227,7 +1228,6 @@ _FileEditedRequired = t.TypedDict(
     "_FileEditedRequired",
     {
         "etag": str,
-        "undo": t.List[Edit],
     },
 )
 
@@ -1237,6 +1237,7 @@ _FileEditedOptional = t.TypedDict(
     {
         "path": str,
         "pathBytes": str,
+        "undo": t.List[Edit],
     },
     total=False,
 )
@@ -1492,10 +1493,17 @@ LIMITS: t.Dict[str, int] = {
     "journalBytes": 67108864,
     "maxOutputBytes": 65536,
     "read.maxBytes": 1048576,
+    "read.lineScanBytes": 268435456,
+    "list.limit": 1000,
+    "list.names": 4000000,
+    "edit.maxBytes": 16777216,
+    "edit.count": 1000,
+    "edit.files": 100,
     "frameBytes": 16777216,
     "handshakeFrameBytes": 65536,
     "headerBytes": 4096,
     "jsonDepth": 64,
+    "jsonValues": 1000000,
     "batch": 1000,
     "inFlight": 1000,
     "sessions": 1000,

@@ -685,7 +685,10 @@ export interface FileWriteResult extends Stat {
   created: boolean;
 }
 
-/** old: must be there exactly once, unless `all`; line: `insert` goes in after this line, 0 is the top. */
+/**
+ * old: must be there exactly once, unless `all`; line: `insert` goes in as it is before this line, counted from 1; the
+ * number after the last line is the end.
+ */
 export type Edit =
   | {
       old: string;
@@ -726,7 +729,8 @@ export interface FileEdited {
   path?: string;
   pathBytes?: string;
   etag: string;
-  undo: Edit[];
+  /** Absent where it would be too large. */
+  undo?: Edit[];
 }
 
 export interface FileEditResult {
@@ -734,7 +738,7 @@ export interface FileEditResult {
   diff: string;
   /** Of `path`. */
   etag?: string;
-  /** What takes the edits of `path` back. */
+  /** What takes the edits of `path` back; absent where it would be too large. */
   undo?: Edit[];
   /** One for each of `files`. */
   files?: FileEdited[];
@@ -968,6 +972,18 @@ export const limits = {
   "maxOutputBytes": 65536,
   /** Data in one answer of session/read unless given; the most is also that of one file/read. */
   "read.maxBytes": 1048576,
+  /** Read to find `lines` of a file by their number. */
+  "read.lineScanBytes": 268435456,
+  /** Entries in one answer of file/list unless given. */
+  "list.limit": 1000,
+  /** Entries of a directory that can be listed at all. */
+  "list.names": 4000000,
+  /** All files of one file/edit, before and after. */
+  "edit.maxBytes": 16777216,
+  /** Edits of one file/edit. */
+  "edit.count": 1000,
+  /** Files of one file/edit. */
+  "edit.files": 100,
   /** One message. */
   "frameBytes": 16777216,
   /** One message before `initialize` on TCP. */
@@ -976,6 +992,8 @@ export const limits = {
   "headerBytes": 4096,
   /** Nesting of one message. */
   "jsonDepth": 64,
+  /** Values in one message. */
+  "jsonValues": 1000000,
   /** Messages in one batch. */
   "batch": 1000,
   /** Unanswered requests of one connection. */
