@@ -80,7 +80,7 @@ class DescriptorTransport final : public Transport {
 /// So pipes and terminals are opened anew where the system lets us; a regular file is not, for that would lose its
 /// offset, and a socket cannot be.
 Fd private_copy(int fd, int access) {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd, &status) == 0 && (S_ISFIFO(status.st_mode) || (S_ISCHR(status.st_mode) && ::isatty(fd) == 1))) {
     const std::string path = "/proc/self/fd/" + std::to_string(fd);
     Fd reopened(::open(path.c_str(), access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));

@@ -14,8 +14,8 @@ namespace rex::transports {
 void occupy_standard_streams();
 
 /// Takes the peer's stream away from descriptors 0 and 1, before anything can print into it: afterwards 0 is /dev/null
-/// and 1 is a copy of stderr, so that a stray printf or a child never corrupts a frame. Descriptors 0, 1 and 2 may start
-/// closed. Ignores SIGPIPE for the whole process. Call once, first thing, before other threads exist.
+/// and 1 is a copy of stderr, so that a stray printf or a child never corrupts a frame. Descriptors 0, 1 and 2 may
+/// start closed. Ignores SIGPIPE for the whole process. Call once, first thing, before other threads exist.
 std::unique_ptr<Transport> take_over_stdio(Executor executor);
 
 /// A transport over descriptors that are already open; `in` and `out` may be two copies of one socket, never the same

@@ -28,7 +28,8 @@ class Batch;
 /// One request from its arrival to its answer. Handlers get it by reference; it lives until they return.
 class Call {
  public:
-  Call(std::shared_ptr<Connection> connection, std::string id) : connection_(std::move(connection)), id_(std::move(id)) {}
+  Call(std::shared_ptr<Connection> connection, std::string id)
+      : connection_(std::move(connection)), id_(std::move(id)) {}
 
   /// The client's wish to end this early; a handler that waits subscribes a Waiter to cancel().changed().
   Cancel& cancel() { return cancel_; }
@@ -130,7 +131,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::map<std::string, Outgoing*> outgoing_;           // by our id; each lives in the frame of a call()
   std::uint64_t next_id_ = 1;
   std::size_t stray_responses_ = 0;
-  std::string output_;  // bytes before sent_ are written; limits.unsent_bytes, the replies in flight and notify() bound it
+  std::string
+      output_;  // bytes before sent_ are written; limits.unsent_bytes, the replies in flight and notify() bound it
   std::size_t sent_ = 0;
   bool corked_ = false;       // replies made while one chunk is taken apart leave in one write
   bool draining_ = false;     // drain() runs and owns the output

@@ -188,9 +188,9 @@ std::optional<Frame> FrameDecoder::header_complete() {
   missing_ = length;
   state_ = State::skip_body;
   if (length > limits_.frame_bytes) {
-    return refuse(limit_exceeded("frameBytes", static_cast<std::int64_t>(length),
-                                 static_cast<std::int64_t>(limits_.frame_bytes))
-                      .with("reason", "frameTooLarge"));
+    return refuse(
+        limit_exceeded("frameBytes", static_cast<std::int64_t>(length), static_cast<std::int64_t>(limits_.frame_bytes))
+            .with("reason", "frameTooLarge"));
   }
   if (!readable) {
     Error error(Fault::InvalidRequest, "only JSON in UTF-8 is read here, not this Content-Type");

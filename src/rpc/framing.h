@@ -59,7 +59,7 @@ class FrameDecoder {
   std::string_view broken_;
   std::uint64_t frames_ = 0;
 
-  std::string held_;  // a frame or a header line that is not complete; at most limits.frame_bytes (header_bytes)
+  std::string held_;         // a frame or a header line that is not complete; at most limits.frame_bytes (header_bytes)
   bool handed_out_ = false;  // held_ is the body of the last frame
   std::size_t header_bytes_ = 0;
   std::size_t header_lines_ = 0;

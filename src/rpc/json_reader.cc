@@ -99,7 +99,8 @@ class Reader {
   /// Whether the innermost container is a message itself, so that its members are the envelope.
   bool in_envelope() const { return levels_.size() == (is_batch() ? 2u : 1u); }
 
-  /// Puts the value at p_ into `into` (unless null) and its extent into `span` (unless null). A container is only opened.
+  /// Puts the value at p_ into `into` (unless null) and its extent into `span` (unless null). A container is only
+  /// opened.
   bool begin_value(json* into, std::string_view* span) {
     if (p_ == end_) {
       return false;
@@ -171,8 +172,8 @@ class Reader {
       *level.span = std::string_view(level.start, static_cast<std::size_t>(p_ - level.start));
     }
     if (levels_.empty() && !level.is_object && level.count > limits_.batch && !document_.refused) {
-      document_.refused = limit_exceeded("batch", static_cast<std::int64_t>(level.count),
-                                         static_cast<std::int64_t>(limits_.batch));
+      document_.refused =
+          limit_exceeded("batch", static_cast<std::int64_t>(level.count), static_cast<std::int64_t>(limits_.batch));
     }
     return true;
   }

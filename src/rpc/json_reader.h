@@ -26,7 +26,8 @@ struct Document {
 };
 
 /// Never throws for any text. Not nlohmann's own parser, because that takes NUL for the end of the input, lets the last
-/// of two equal keys win, recurses when it copies deep trees, and rounds integers without saying so where it stores them.
+/// of two equal keys win, recurses when it copies deep trees, and rounds integers without saying so where it stores
+/// them.
 Document read_json(std::string_view text, const Limits& limits);
 
 }  // namespace rex::rpc

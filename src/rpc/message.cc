@@ -84,9 +84,9 @@ Message message_of(json& object, Passage& passage, const Limits& limits) {
     return response_of(object, passage.id);
   }
   if (!echo && !passage.id.empty()) {
-    return Invalid{id, invalid_request("an id is a string or an integer of at most " +
-                                           std::to_string(limits.id_bytes) + " bytes",
-                                       "id")};
+    return Invalid{
+        id, invalid_request("an id is a string or an integer of at most " + std::to_string(limits.id_bytes) + " bytes",
+                            "id")};
   }
   const auto version = object.find("jsonrpc");
   if (version == object.end() || *version != "2.0") {
@@ -98,8 +98,8 @@ Message message_of(json& object, Passage& passage, const Limits& limits) {
   Request request;
   request.method = std::move(method->get_ref<std::string&>());
   if (request.method.size() > limits.method_bytes) {
-    return Invalid{id, invalid_request("a method's name has at most " + std::to_string(limits.method_bytes) + " bytes",
-                                       "method")};
+    return Invalid{
+        id, invalid_request("a method's name has at most " + std::to_string(limits.method_bytes) + " bytes", "method")};
   }
   if (echo) {
     request.id = id;

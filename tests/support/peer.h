@@ -40,8 +40,8 @@ class Peer {
     ::fcntl(to_.get(), F_SETFL, O_NONBLOCK);
     ::fcntl(to_.get(), F_SETPIPE_SZ, 1 << 20);
     auto transport = transports::over_descriptors(loop.get_executor(), std::move(in.read), std::move(out.write));
-    connection = std::make_shared<rpc::Connection>(loop.get_executor(), std::move(transport), service,
-                                                   std::move(options));
+    connection =
+        std::make_shared<rpc::Connection>(loop.get_executor(), std::move(transport), service, std::move(options));
     spawn(loop.get_executor(), connection->run(), [this](const std::exception_ptr& escaped) {
       finished = true;
       CHECK(escaped == nullptr);
@@ -106,9 +106,7 @@ class Peer {
     return json_answer();
   }
   /// Whether the same connection still answers.
-  bool alive() {
-    return ask(R"({"jsonrpc":"2.0","id":"alive?","method":"ping"})").at("id") == "alive?";
-  }
+  bool alive() { return ask(R"({"jsonrpc":"2.0","id":"alive?","method":"ping"})").at("id") == "alive?"; }
 
   void end_input() { to_.reset(); }
   void hang_up() { from_.reset(); }

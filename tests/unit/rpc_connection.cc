@@ -83,8 +83,7 @@ struct Server {
     --holding;
     if (call.cancel()) {
       ++cancelled;
-      throw Error(Fault::RequestCancelled, "cancelled")
-          .with("stop", call.cancel().wish() == Cancel::Wish::stop_work);
+      throw Error(Fault::RequestCancelled, "cancelled").with("stop", call.cancel().wish() == Cancel::Wish::stop_work);
     }
     co_return "released";
   }
@@ -116,7 +115,8 @@ struct Client : Peer {
 
 }  // namespace
 
-TEST_CASE("A refused request leaves the connection as it was", "[F02][F08][F20][F22][J03][R02][R03][R05][R06][R07][R08]") {
+TEST_CASE("A refused request leaves the connection as it was",
+          "[F02][F08][F20][F22][J03][R02][R03][R05][R06][R07][R08]") {
   Server server;
   Connection::Options options;
   options.limits.frame_bytes = 4096;
@@ -151,10 +151,11 @@ TEST_CASE("A refused request leaves the connection as it was", "[F02][F08][F20][
     CHECK(peer.alive());
   }
   CHECK(peer.ask(request("1", "ping", "null")).at("result") == json::object());
-  for (const char* silent : {R"({"jsonrpc":"2.0","method":"$/x"})", R"({"jsonrpc":"2.0","method":"unknown","params":[1]})",
-                             R"({"jsonrpc":"2.0","method":"ping"})", R"({"jsonrpc":"2.0","method":"note","params":5})",
-                             R"({"jsonrpc":"2.0","method":"bad"})", R"({"jsonrpc":"2.0","method":"note","params":{"host":"x"}})",
-                             R"({"jsonrpc":"2.0","method":"note","params":{"host":5}})"}) {
+  for (const char* silent :
+       {R"({"jsonrpc":"2.0","method":"$/x"})", R"({"jsonrpc":"2.0","method":"unknown","params":[1]})",
+        R"({"jsonrpc":"2.0","method":"ping"})", R"({"jsonrpc":"2.0","method":"note","params":5})",
+        R"({"jsonrpc":"2.0","method":"bad"})", R"({"jsonrpc":"2.0","method":"note","params":{"host":"x"}})",
+        R"({"jsonrpc":"2.0","method":"note","params":{"host":5}})"}) {
     CAPTURE(silent);
     peer.send_framed(silent);
     CHECK(peer.alive());
@@ -221,7 +222,10 @@ TEST_CASE("A cancel means the one call it names, and never gets an answer of its
   Server server;
   Client peer(server);
   const std::vector<std::pair<std::string, std::string>> spellings = {
-      {"1", "1"}, {"\"1\"", "\"1\""}, {R"("\u0041")", R"("A")"}, {"12345678901234567890123", "12345678901234567890123"}};
+      {"1", "1"},
+      {"\"1\"", "\"1\""},
+      {R"("\u0041")", R"("A")"},
+      {"12345678901234567890123", "12345678901234567890123"}};
   for (const auto& [id, named] : spellings) {
     CAPTURE(id);
     // In one write: the cancel is there before the loop has turned once.
@@ -341,8 +345,9 @@ TEST_CASE("A connection asks as well as it answers", "[R11]") {
 
   peer.send_framed(request("2", "ask"));
   const std::string second = peer.json_answer().at("id").dump();
-  const json failed = peer.ask(R"({"jsonrpc":"2.0","id":)" + second +
-                               R"(,"error":{"code":1302,"message":"no","data":{"executed":"unknown","phase":"auth"}}})");
+  const json failed =
+      peer.ask(R"({"jsonrpc":"2.0","id":)" + second +
+               R"(,"error":{"code":1302,"message":"no","data":{"executed":"unknown","phase":"auth"}}})");
   CHECK(failed.at("error").at("code") == 1302);
   CHECK(failed.at("error").at("data").at("phase") == "auth");
   CHECK(failed.at("error").at("data").at("executed") == "unknown");
@@ -430,7 +435,8 @@ TEST_CASE("Answers use the framing of the requests, and count bytes", "[F21][G1]
   Client lines(server);
   lines.send(request("1", "echo", emoji) + "\n");
   lines.until([&] { return lines.unread().find('\n') != std::string::npos; });
-  CHECK(lines.unread() == R"({"jsonrpc":"2.0","id":1,"result":{"text":"😀é"}})" "\n");
+  CHECK(lines.unread() == R"({"jsonrpc":"2.0","id":1,"result":{"text":"😀é"}})"
+                          "\n");
 
   Client headers(server);
   headers.send_framed(request("1", "echo", emoji));

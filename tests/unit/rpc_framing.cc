@@ -79,16 +79,20 @@ TEST_CASE("A frame is a Content-Length, perhaps a Content-Type, and that many by
       {"tabs and spaces around the value", "CONTENT-LENGTH:\t 7 \t\r\n\r\n" + text_2, {text_2}},
       {"leading zeros", "Content-Length: 0007\r\n\r\n" + text_2, {text_2}},
       {"length in bytes, not characters", "Content-Length: 6\r\n\r\n\"\xf0\x9f\x98\x80\"", {"\"\xf0\x9f\x98\x80\""}},
-      {"charset utf-8", "Content-Length: 7\r\nContent-Type: application/vscode-jsonrpc; charset=utf-8\r\n\r\n" + text_2,
+      {"charset utf-8",
+       "Content-Length: 7\r\nContent-Type: application/vscode-jsonrpc; charset=utf-8\r\n\r\n" + text_2,
        {text_2}},
       {"charset utf8", "Content-Type: application/json; Charset=UTF8\r\nContent-Length: 7\r\n\r\n" + text_2, {text_2}},
-      {"charset quoted", "Content-Type: application/json;charset=\"utf-8\"\r\nContent-Length: 7\r\n\r\n" + text_2,
+      {"charset quoted",
+       "Content-Type: application/json;charset=\"utf-8\"\r\nContent-Length: 7\r\n\r\n" + text_2,
        {text_2}},
       {"charset absent", "Content-Type: application/vscode-jsonrpc\r\nContent-Length: 7\r\n\r\n" + text_2, {text_2}},
-      {"charset utf-16", "Content-Length: 7\r\nContent-Type: a/json; charset=utf-16\r\n\r\n" + text_2 + good,
+      {"charset utf-16",
+       "Content-Length: 7\r\nContent-Type: a/json; charset=utf-16\r\n\r\n" + text_2 + good,
        {"!contentType", text_2}},
       {"not JSON", "Content-Length: 7\r\nContent-Type: text/plain\r\n\r\n" + text_2 + good, {"!contentType", text_2}},
-      {"utf-16 and nothing in it", "Content-Length: 0\r\nContent-Type: a/json; charset=utf-16\r\n\r\n" + good,
+      {"utf-16 and nothing in it",
+       "Content-Length: 0\r\nContent-Type: a/json; charset=utf-16\r\n\r\n" + good,
        {"!contentType", text_2}},
       {"empty body", "Content-Length: 0\r\n\r\n" + good, {"", text_2}},
       {"body of spaces", "Content-Length: 2\r\n\r\n  ", {"  "}},
@@ -132,9 +136,9 @@ TEST_CASE("A header block that is not exactly one closes the stream", "[F05][F09
 }
 
 TEST_CASE("Another protocol is found out at its first bytes", "[F14][F11]") {
-  for (const std::string opening :
-       {"GET / HTTP/1.1\r\n", "POST /", "PRI * HTTP/2.0", "\x16\x03\x01", "SSH-2.0-x", "PROXY TCP4", "\r\n\r\n\0\r\nQUIT\n",
-        "*1\r\n$4\r\nPING\r\n", "CONNECT x:1 HTTP/1.1", "copy", " {}", "\n{}", "\"x\"", "5", "\xef\xbb\xbf{}"}) {
+  for (const std::string opening : {"GET / HTTP/1.1\r\n", "POST /", "PRI * HTTP/2.0", "\x16\x03\x01", "SSH-2.0-x",
+                                    "PROXY TCP4", "\r\n\r\n\0\r\nQUIT\n", "*1\r\n$4\r\nPING\r\n",
+                                    "CONNECT x:1 HTTP/1.1", "copy", " {}", "\n{}", "\"x\"", "5", "\xef\xbb\xbf{}"}) {
     CAPTURE(opening);
     CHECK(decode(opening, 1, false) == Outcome{"#"});
   }

@@ -48,17 +48,89 @@ std::string repeat(const std::string& text, std::size_t times) {
 }  // namespace
 
 TEST_CASE("What is not JSON is a parse error", "[J04][J06][J07][G4]") {
-  const std::vector<std::string> texts = {
-      "", " ", "{", "}", "[", "]", "[1", "[1,", "[1,]", "[,1]", "[1 2]", "[1]]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}",
-      "{,}", "{1:2}", "{\"a\" 1}", "{'a':1}", "[1]x", "[1]\xef\xbb\xbf", "\xef\xbb\xbf[1]", "nul", "nulll", "True", "NaN",
-      "[Infinity]", "[-Infinity]", "[-]", "[+1]", "[01]", "[-01]", "[1.]", "[.5]", "[1e]", "[1e+]", "[0x1]", "[1_0]",
-      "[1,// c\n2]", "[/* c */1]", "#", "\"", "\"\\\"", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\U1234\"", "\"a\nb\"",
-      "\"\t\"", std::string("\"a\0b\"", 5), std::string("{}\0junk", 7), std::string("[1]\0", 4), std::string("\0[1]", 4),
-      R"("\uD800")", R"("\uDC00\uD800")", R"("\uD800\uD800")", R"("\uD800x")", R"("\uDFFF")", R"({"\uD83D":1})",
-      "\"\xc0\xaf\"", "\"\xed\xa0\x80\"", "\"\xed\xa0\xbd\xed\xb8\x80\"", "\"\xe2\x82\"", "\"\xff\"", "\"\x80\"",
-      "\"\xf4\x90\x80\x80\"", "[\xe2\x80\xa8]", "[\xa0]", "[1\x0c]", "{\"a\":1}}", "[\"a\":1]", "{\"a\":1 \"b\":2}",
-      "[1,,2]", "--1", "[1e1.5]", "\"\\", "[\"\\u00", "[tru]", "{\"a\":tru}", std::string(100000, '['),
-      repeat("[{\"\":", 50000), std::string(70, '[') + std::string(69, ']'), std::string(70, '[') + "1,]" };
+  const std::vector<std::string> texts = {"",
+                                          " ",
+                                          "{",
+                                          "}",
+                                          "[",
+                                          "]",
+                                          "[1",
+                                          "[1,",
+                                          "[1,]",
+                                          "[,1]",
+                                          "[1 2]",
+                                          "[1]]",
+                                          "{\"a\"}",
+                                          "{\"a\":}",
+                                          "{\"a\":1,}",
+                                          "{,}",
+                                          "{1:2}",
+                                          "{\"a\" 1}",
+                                          "{'a':1}",
+                                          "[1]x",
+                                          "[1]\xef\xbb\xbf",
+                                          "\xef\xbb\xbf[1]",
+                                          "nul",
+                                          "nulll",
+                                          "True",
+                                          "NaN",
+                                          "[Infinity]",
+                                          "[-Infinity]",
+                                          "[-]",
+                                          "[+1]",
+                                          "[01]",
+                                          "[-01]",
+                                          "[1.]",
+                                          "[.5]",
+                                          "[1e]",
+                                          "[1e+]",
+                                          "[0x1]",
+                                          "[1_0]",
+                                          "[1,// c\n2]",
+                                          "[/* c */1]",
+                                          "#",
+                                          "\"",
+                                          "\"\\\"",
+                                          "\"\\x\"",
+                                          "\"\\u12\"",
+                                          "\"\\u12g4\"",
+                                          "\"\\U1234\"",
+                                          "\"a\nb\"",
+                                          "\"\t\"",
+                                          std::string("\"a\0b\"", 5),
+                                          std::string("{}\0junk", 7),
+                                          std::string("[1]\0", 4),
+                                          std::string("\0[1]", 4),
+                                          R"("\uD800")",
+                                          R"("\uDC00\uD800")",
+                                          R"("\uD800\uD800")",
+                                          R"("\uD800x")",
+                                          R"("\uDFFF")",
+                                          R"({"\uD83D":1})",
+                                          "\"\xc0\xaf\"",
+                                          "\"\xed\xa0\x80\"",
+                                          "\"\xed\xa0\xbd\xed\xb8\x80\"",
+                                          "\"\xe2\x82\"",
+                                          "\"\xff\"",
+                                          "\"\x80\"",
+                                          "\"\xf4\x90\x80\x80\"",
+                                          "[\xe2\x80\xa8]",
+                                          "[\xa0]",
+                                          "[1\x0c]",
+                                          "{\"a\":1}}",
+                                          "[\"a\":1]",
+                                          "{\"a\":1 \"b\":2}",
+                                          "[1,,2]",
+                                          "--1",
+                                          "[1e1.5]",
+                                          "\"\\",
+                                          "[\"\\u00",
+                                          "[tru]",
+                                          "{\"a\":tru}",
+                                          std::string(100000, '['),
+                                          repeat("[{\"\":", 50000),
+                                          std::string(70, '[') + std::string(69, ']'),
+                                          std::string(70, '[') + "1,]"};
   for (const std::string& text : texts) {
     CAPTURE(text.substr(0, 80));
     CHECK(malformed(text));
@@ -67,23 +139,40 @@ TEST_CASE("What is not JSON is a parse error", "[J04][J06][J07][G4]") {
 
 TEST_CASE("What is JSON is read as the one value it can mean", "[J09]") {
   const std::vector<std::pair<std::string, json>> rows = {
-      {" [ ] ", json::array()}, {"{}", json::object()}, {"\t\n\r null", nullptr}, {"true", true}, {"false", false},
-      {"[[],{}]", json::array({json::array(), json::object()})}, {"0", 0}, {"-0", 0}, {"-1", -1},
-      {"9007199254740993", 9007199254740993}, {"9223372036854775807", INT64_MAX}, {"-9223372036854775808", INT64_MIN},
-      {"18446744073709551615", UINT64_MAX}, {"1.0", 1.0}, {"1e2", 100.0}, {"1E-2", 0.01}, {"-1.5e+3", -1500.0},
-      {R"("\"\\\/\b\f\n\r\t")", "\"\\/\b\f\n\r\t"}, {R"("\u0041\u00e9\u20ac\ud83d\ude00")", "Aé€😀"},
-      {R"("a\u0000b")", std::string("a\0b", 3)}, {"\"\x7f\"", "\x7f"}, {R"({"a":{"b":[1,{"c":null}]}})",
-      json{{"a", {{"b", {1, {{"c", nullptr}}}}}}}}, {R"([{"a":1},{"a":1}])", json::array({{{"a", 1}}, {{"a", 1}}})},
-      {R"({"":0})", json{{"", 0}}}, {"\"\xf4\x8f\xbf\xbf\"", "\xf4\x8f\xbf\xbf"}};
+      {" [ ] ", json::array()},
+      {"{}", json::object()},
+      {"\t\n\r null", nullptr},
+      {"true", true},
+      {"false", false},
+      {"[[],{}]", json::array({json::array(), json::object()})},
+      {"0", 0},
+      {"-0", 0},
+      {"-1", -1},
+      {"9007199254740993", 9007199254740993},
+      {"9223372036854775807", INT64_MAX},
+      {"-9223372036854775808", INT64_MIN},
+      {"18446744073709551615", UINT64_MAX},
+      {"1.0", 1.0},
+      {"1e2", 100.0},
+      {"1E-2", 0.01},
+      {"-1.5e+3", -1500.0},
+      {R"("\"\\\/\b\f\n\r\t")", "\"\\/\b\f\n\r\t"},
+      {R"("\u0041\u00e9\u20ac\ud83d\ude00")", "Aé€😀"},
+      {R"("a\u0000b")", std::string("a\0b", 3)},
+      {"\"\x7f\"", "\x7f"},
+      {R"({"a":{"b":[1,{"c":null}]}})", json{{"a", {{"b", {1, {{"c", nullptr}}}}}}}},
+      {R"([{"a":1},{"a":1}])", json::array({{{"a", 1}}, {{"a", 1}}})},
+      {R"({"":0})", json{{"", 0}}},
+      {"\"\xf4\x8f\xbf\xbf\"", "\xf4\x8f\xbf\xbf"}};
   for (const auto& [text, value] : rows) {
     CAPTURE(text);
     const Document document = read_json(text, limits);
     CHECK(!document.refused);
     CHECK(document.root == value);
-    CHECK(document.root.type() == (value.is_number_unsigned() && document.root.is_number_integer() &&
-                                           !document.root.is_number_unsigned()
-                                       ? document.root.type()
-                                       : value.type()));
+    CHECK(document.root.type() ==
+          (value.is_number_unsigned() && document.root.is_number_integer() && !document.root.is_number_unsigned()
+               ? document.root.type()
+               : value.type()));
   }
 }
 

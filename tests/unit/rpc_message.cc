@@ -111,8 +111,8 @@ TEST_CASE("An id or a method that is too long is refused and not echoed", "[J11]
 }
 
 TEST_CASE("A batch is judged message by message, and as a whole only for its size", "[L09][R01]") {
-  const Parsed parsed = parse_messages(R"([1,{"jsonrpc":"2.0","id":2,"method":"m"},[],{"jsonrpc":"2.0","method":"n"}])",
-                                       limits);
+  const Parsed parsed =
+      parse_messages(R"([1,{"jsonrpc":"2.0","id":2,"method":"m"},[],{"jsonrpc":"2.0","method":"n"}])", limits);
   REQUIRE(parsed.batch);
   REQUIRE(parsed.messages.size() == 4);
   CHECK(told(parsed.messages[0]) == "-32600 null");
@@ -156,9 +156,17 @@ TEST_CASE("An error says its type, whether it took effect, whether to try again,
 }
 
 TEST_CASE("The text of an error is short, valid, and harmless to show", "[R14][J15]") {
-  const std::vector<std::string> hostile = {
-      "\x1b]52;c;evil\x07", "\xff\xfe", std::string(1 << 20, 'x'), std::string(1 << 20, '\x1b'), std::string("a\0b", 3),
-      "line\nline", "\xc2\x9b" "31m", "\"\\", std::string(1023, 'x') + "\xe2\x82\xac", std::string(600, '\xff')};
+  const std::vector<std::string> hostile = {"\x1b]52;c;evil\x07",
+                                            "\xff\xfe",
+                                            std::string(1 << 20, 'x'),
+                                            std::string(1 << 20, '\x1b'),
+                                            std::string("a\0b", 3),
+                                            "line\nline",
+                                            "\xc2\x9b"
+                                            "31m",
+                                            "\"\\",
+                                            std::string(1023, 'x') + "\xe2\x82\xac",
+                                            std::string(600, '\xff')};
   for (const std::string& text : hostile) {
     CAPTURE(text.substr(0, 40));
     const json object = as_json(Error(Fault::InternalError, text));

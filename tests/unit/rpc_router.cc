@@ -36,9 +36,10 @@ TEST_CASE("A host path is split after its first name") {
 }
 
 TEST_CASE("A host path that no host can have is refused before anything is dialled", "[M05][M15][T12]") {
-  for (const std::string& path : std::vector<std::string>{
-           "/", "/a", "a/", "a//b", "-oProxyCommand=x", "a;b", "a b", "a\nb", std::string("a\0b", 3), "\xc3\xa9", "a%2fb", ".",
-           "..", "a/../b", std::string(1000, 'a'), "a/" + std::string(256, 'a'), "$(x)", "a\\b", "\xff"}) {
+  for (const std::string& path :
+       std::vector<std::string>{"/", "/a", "a/", "a//b", "-oProxyCommand=x", "a;b", "a b", "a\nb",
+                                std::string("a\0b", 3), "\xc3\xa9", "a%2fb", ".", "..", "a/../b",
+                                std::string(1000, 'a'), "a/" + std::string(256, 'a'), "$(x)", "a\\b", "\xff"}) {
     CAPTURE(path);
     CHECK(fault_of(path) == Fault::InvalidParams);
   }

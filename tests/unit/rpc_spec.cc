@@ -83,7 +83,8 @@ const std::vector<Example> examples = {
         {"jsonrpc": "2.0", "error": -32600, "id": null}, {"jsonrpc": "2.0", "error": -32601, "id": "5"},
         {"jsonrpc": "2.0", "result": ["hello", 5], "id": "9"}])"},
     {R"([{"jsonrpc": "2.0", "method": "notify_sum", "params": [1,2,4]},
-        {"jsonrpc": "2.0", "method": "notify_hello", "params": [7]}])", ""},
+        {"jsonrpc": "2.0", "method": "notify_hello", "params": [7]}])",
+     ""},
 };
 
 }  // namespace

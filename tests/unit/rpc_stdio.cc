@@ -1,15 +1,15 @@
 // Our stdin and stdout belong to the protocol from the first moment on, whatever they are.
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <catch2/catch_test_macros.hpp>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <fcntl.h>
 #include <functional>
 #include <string>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "relay/router.h"
 #include "transports/stdio.h"
@@ -32,8 +32,8 @@ int serve() {
   rpc::MethodTable table;
   table.bind("ping", &ping);
   relay::Router router(table);
-  auto connection = std::make_shared<rpc::Connection>(loop.get_executor(), std::move(transport), router,
-                                                      rpc::Connection::Options());
+  auto connection =
+      std::make_shared<rpc::Connection>(loop.get_executor(), std::move(transport), router, rpc::Connection::Options());
   int code = 1;
   spawn(loop.get_executor(), connection->run(), [&code](const std::exception_ptr& escaped) { code = escaped ? 2 : 0; });
   loop.run();
@@ -69,8 +69,10 @@ std::string read_all(int fd) {
   return all;
 }
 
-const std::string question = R"({"jsonrpc":"2.0","id":1,"method":"ping"})" "\n";
-const std::string answer = R"({"jsonrpc":"2.0","id":1,"result":{}})" "\n";
+const std::string question = R"({"jsonrpc":"2.0","id":1,"method":"ping"})"
+                             "\n";
+const std::string answer = R"({"jsonrpc":"2.0","id":1,"result":{}})"
+                           "\n";
 
 Fd file_with(const std::string& text) {
   char name[] = "/tmp/rex-test-XXXXXX";
