@@ -11,7 +11,6 @@ constexpr unsigned char kBell = 0x07;
 constexpr unsigned char kLineFeed = 0x0A;
 constexpr unsigned char kCancel = 0x18;
 constexpr unsigned char kSubstitute = 0x1A;
-constexpr unsigned char kEscape = 0x1B;
 
 bool ends_any(unsigned char byte) { return byte == kCancel || byte == kSubstitute; }
 

@@ -32,6 +32,8 @@ struct Escape {
 /// a DCS (an image) may hold line feeds.
 class EscapeParser {
  public:
+  static constexpr unsigned char kEscape = 0x1B;
+
   enum class Step : std::uint8_t {
     eaten,     ///< the byte belongs to the sequence, which goes on
     complete,  ///< the byte ended it: `sequence()` says what it was

@@ -14,6 +14,8 @@
 namespace rex::shell {
 namespace {
 
+constexpr char kEscape = EscapeParser::kEscape;
+
 RE2::Options options_of(std::size_t memory) {
   RE2::Options options;
   options.set_log_errors(false);

@@ -94,7 +94,6 @@ class Scanner {
     std::uint64_t at;  // position in the whole text from which on raw offsets are consecutive
     Offset raw;
   };
-  static constexpr char kEscape = '\x1B';
 
   void add(std::string_view bytes);
   void add_text(std::string_view bytes);
