@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -97,6 +98,7 @@ int main(int argc, char** argv) {
     std::fputs(welcome, stdout);
     return 0;
   }
+  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error of write, for file/write and the journal's spool
   shell::Nursery nursery;  // forks: before anything else is made
   if (call_command->parsed()) {
     return call(nursery, method, params);

@@ -1,5 +1,6 @@
 // file/*: params into options, values into results. The work is done on the workers: a mount that hangs must not hold
 // up anybody's ping.
+#include <algorithm>
 #include <utility>
 
 #include "base/encoding.h"
@@ -19,6 +20,13 @@ namespace {
 
 // One turn of a recursive removal on a worker; between two, a cancelled request stops.
 constexpr std::size_t removal_step = 1000;
+
+/// Whether bytes go as text: they are UTF-8, and not so full of control characters that JSON's escapes, six bytes each,
+/// could outgrow a message.
+bool is_text(std::string_view bytes) {
+  const auto controls = std::count_if(bytes.begin(), bytes.end(), [](char c) { return c >= 0 && c < 0x20 && c != '\n' && c != '\t' && c != '\r'; });
+  return static_cast<std::size_t>(controls) * 8 <= bytes.size() && is_utf8(bytes);
+}
 
 void fill(wire::Stat& out, const files::Stat& stat) {
   out.type = static_cast<wire::FileType>(stat.type);
@@ -42,7 +50,7 @@ wire::Edit to_wire(const files::Edit& edit) {
   } else {
     const auto& insert = std::get<files::Insert>(edit);
     out.kind = wire::Edit::Kind::line;
-    out.line = insert.line - 1;  // files/ counts the line it goes before, the wire the one it goes after
+    out.line = insert.line;
     out.insert = insert.text;
   }
   return out;
@@ -62,7 +70,7 @@ std::vector<files::Edit> from_wire(std::vector<wire::Edit> edits) {
     if (edit.kind == wire::Edit::Kind::old) {
       all.emplace_back(files::Replace{std::move(edit.old), std::move(edit.new_), edit.all});
     } else {
-      all.emplace_back(files::Insert{edit.line + 1, std::move(edit.insert)});
+      all.emplace_back(files::Insert{edit.line, std::move(edit.insert)});
     }
   }
   return all;
@@ -85,7 +93,7 @@ Task<wire::FileReadResult> read(wire::FileReadParams params, Workers& workers) {
   result.encoding = params.encoding.value_or(wire::FileEncoding::base64);
   if (!params.encoding) {
     std::string bytes = from_base64(done.data).value_or("");
-    if (is_utf8(bytes)) {
+    if (is_text(bytes)) {
       done.data = std::move(bytes);
       result.encoding = wire::FileEncoding::utf_8;
     }
@@ -144,7 +152,11 @@ Task<wire::FileEditResult> edit(wire::FileEditParams params, Workers& workers) {
   }
   result.files.emplace();
   for (const files::EditResult& file : done) {
-    result.files->push_back({file.path, file.etag, file.undo ? to_wire(*file.undo) : std::vector<wire::Edit>{}});
+    std::optional<std::vector<wire::Edit>> undo;
+    if (file.undo) {
+      undo = to_wire(*file.undo);
+    }
+    result.files->push_back({file.path, file.etag, std::move(undo)});
   }
   co_return result;
 }

@@ -48,9 +48,6 @@ shell::CreateOptions create_options(wire::SessionCreateParams params) {
   if (!params.tty && !params.argv) {
     throw invalid_params("tty", "a shell needs a terminal; pipes are for a program (`argv`)");
   }
-  if (params.onFull == wire::OnFull::block) {
-    throw invalid_params("onFull", "`block` is not offered by this version; known: drop");
-  }
   shell::CreateOptions options;
   options.session = params.session.value_or("");
   options.shell = std::move(params.shell);

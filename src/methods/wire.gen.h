@@ -202,9 +202,9 @@ enum class Lifetime { connection };
 template <>
 inline constexpr auto names<Lifetime> = std::to_array<std::string_view>({"connection"});
 
-enum class OnFull { drop, block };
+enum class OnFull { drop };
 template <>
-inline constexpr auto names<OnFull> = std::to_array<std::string_view>({"drop", "block"});
+inline constexpr auto names<OnFull> = std::to_array<std::string_view>({"drop"});
 
 struct SessionCreateParams {
   std::optional<std::string> session;  ///< A name of the client's choice; absent: one is made up.
@@ -224,7 +224,7 @@ struct SessionCreateParams {
   Lifetime lifetime = Lifetime::connection;
   bool restart = true;  ///< Whether the run after the shell's death gets a new shell, or SessionEnded.
   std::int64_t journalBytes = 67108864;  ///< How much output is kept, per stream.
-  /// A full journal drops its oldest bytes, or holds the writer back until someone reads.
+  /// What a full journal does: it drops its oldest bytes, and says so to who asks for them.
   OnFull onFull = OnFull::drop;
   std::map<std::string, std::string> labels;  ///< For the client's own use; come back in SessionInfo.
   std::string host;

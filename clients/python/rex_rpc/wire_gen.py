@@ -211,7 +211,6 @@ Lifetime = t.Literal[
 
 OnFull = t.Literal[
     "drop",
-    "block",
 ]
 
 

@@ -106,7 +106,7 @@ export type Startup = "clean" | "interactive" | "login";
 /** connection: ends, provably, with the client's connection. */
 export type Lifetime = "connection";
 
-export type OnFull = "drop" | "block";
+export type OnFull = "drop";
 
 export interface SessionCreateParams {
   /** A name of the client's choice; absent: one is made up. */
@@ -146,7 +146,7 @@ export interface SessionCreateParams {
   restart?: boolean;
   /** How much output is kept, per stream. Default: `67108864`. */
   journalBytes?: number;
-  /** A full journal drops its oldest bytes, or holds the writer back until someone reads. Default: `"drop"`. */
+  /** What a full journal does: it drops its oldest bytes, and says so to who asks for them. Default: `"drop"`. */
   onFull?: OnFull;
   /** For the client's own use; come back in SessionInfo. */
   labels?: Record<string, string>;
