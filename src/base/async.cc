@@ -85,7 +85,7 @@ void Event::notify() {
   }
 }
 
-AsyncFd::AsyncFd(Executor executor, Fd fd) : descriptor_(executor, fd.release()) {}
+AsyncFd::AsyncFd(Executor executor, Fd fd) : descriptor_(executor, fd.get()), fd_(fd.release()) {}
 
 Task<bool> AsyncFd::wait(asio::posix::descriptor_base::wait_type what) {
   if (!descriptor_.is_open()) {

@@ -95,7 +95,7 @@ class AsyncFd {
   AsyncFd(const AsyncFd&) = delete;
   AsyncFd& operator=(const AsyncFd&) = delete;
 
-  [[nodiscard]] int fd() { return descriptor_.native_handle(); }
+  [[nodiscard]] int fd() const { return fd_; }
   /// True when a read would not block (data, end of file or an error); false once this was closed or destroyed.
   Task<bool> readable();
   Task<bool> writable();
@@ -108,6 +108,7 @@ class AsyncFd {
   Task<bool> wait(asio::posix::descriptor_base::wait_type what);
 
   asio::posix::basic_stream_descriptor<Executor> descriptor_;
+  int fd_;  // the same; asio asks for it only of what it may change
 };
 
 /// A few threads for what may block and cannot be waited for on the loop: file systems (a slow disk's fsync, a hung

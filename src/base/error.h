@@ -64,15 +64,16 @@ class Error : public std::exception {
   Error(Fault fault, std::string message) : fault_(fault), message_(std::move(message)) {}
 
   /// Adds one member of `error.data`.
-  Error&& with(std::string name, Fact value) && {
+  /// By value, like the others: `error = std::move(error).with(…)` must not move an error onto itself.
+  Error with(std::string name, Fact value) && {
     facts_.emplace_back(std::move(name), std::move(value));
     return std::move(*this);
   }
-  Error&& executed(Executed executed) && {
+  Error executed(Executed executed) && {
     executed_ = executed;
     return std::move(*this);
   }
-  Error&& retryable() && {
+  Error retryable() && {
     retryable_ = true;
     return std::move(*this);
   }

@@ -1,17 +1,31 @@
 #include "shell/dialect.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace rex::shell {
 namespace {
 
-/// Runs the report with nothing of it visible: neither traces nor what a DEBUG trap prints for our own words.
-std::string report_line(std::uint64_t number) {
-  return "{ \\__rex_r \"$?\" " + std::to_string(number) + "; } >/dev/null 2>&1\n";
-}
-
 std::string redirections(const Redirections& to) {
   return " <" + to.input + (to.output ? " >" + *to.output + " 2>&1" : "");
+}
+
+/// Whether one of `words` stands in `text` between characters that no word of a shell is made of.
+bool has_word(std::string_view text, std::initializer_list<std::string_view> words) {
+  constexpr std::string_view breaks = " \t\n;&|(){}`\"'\\";
+  while (!text.empty()) {
+    const std::size_t begin = text.find_first_not_of(breaks);
+    if (begin == std::string_view::npos) {
+      return false;
+    }
+    text.remove_prefix(begin);
+    const std::size_t end = std::min(text.find_first_of(breaks), text.size());
+    if (std::find(words.begin(), words.end(), text.substr(0, end)) != words.end()) {
+      return true;
+    }
+    text.remove_prefix(end);
+  }
+  return false;
 }
 
 // How the words of bash are chosen (each was broken once, the matrix is in tests/shell/dialect_matrix.cc):
@@ -22,6 +36,8 @@ std::string redirections(const Redirections& to) {
 // - Assigning POSIXLY_CORRECT makes `unset` a special builtin that beats functions: a user's function named builtin,
 //   printf or unset is harmless. Backslashes beat aliases.
 // - The report blanks what bash would print or run before it reads our next line.
+// - Redirections are what a report costs most. They only hide what traces, a DEBUG trap or a redefined builtin could
+//   print or do for our own words, so a shell that was never told any such thing is spared them.
 class Bash final : public Dialect {
  public:
   [[nodiscard]] std::vector<std::string> arguments(Startup startup) const override {
@@ -40,8 +56,7 @@ class Bash final : public Dialect {
     return R"(set +o history; unset HISTFILE; PS0= PS1= PS2= PROMPT_COMMAND= __rex_n= __rex_o=
 __rex_t() {
   ((${#FUNCNAME[@]} == 1)) || return 0
-  local IFS=' ' 2>/dev/null
-  local s=$1
+  local IFS=' ' s=$1
   __rex_u=$2
   shift 2
   __rex_ps="$*"
@@ -51,7 +66,7 @@ __rex_t() {
 __rex_r() {
   [[ $- == *[exv]* ]] && __rex_o=$- && \set +exv
   [[ $2 == "$__rex_n" ]] && \return 0
-  if [[ ! -o posix ]]; then POSIXLY_CORRECT=y; \unset -f builtin; \unset POSIXLY_CORRECT; fi
+  if [[ $3 && ! -o posix ]]; then POSIXLY_CORRECT=y; \unset -f builtin; \unset POSIXLY_CORRECT; fi
   local IFS=' '
   builtin printf '%s %s|%s|%s|%s\0' "$2" "$1" "${__rex_ps-}" "${__rex_o-}" "$PWD" >|)" +
            paths.report + R"(
@@ -60,6 +75,7 @@ __rex_r() {
 }
 __rex_s() { [[ $__rex_o == *e* ]] && \set -e; __rex_o=; \return ${__rex_q:-0}; }
 readonly -f __rex_t __rex_r __rex_s
+builtin trap '\__rex_t "$?" "$_" "${PIPESTATUS[@]}"' RETURN
 )";
   }
 
@@ -87,13 +103,21 @@ readonly -f __rex_t __rex_r __rex_s
     return prefix;
   }
 
-  [[nodiscard]] std::vector<std::string> run_lines(const ChannelPaths& paths, const Redirections& to,
-                                                   std::uint64_t number) const override {
-    return {"{ \\builtin trap '{ \\__rex_t \"$?\" \"$_\" \"${PIPESTATUS[@]}\" || { \\builtin trap -p ERR >|" + paths.traps +
-                "; \\builtin trap - ERR; }; } >/dev/null 2>&1' RETURN; \\__rex_s && \\__rex_s \"$__rex_u\"; } "
-                ">/dev/null 2>&1; \\builtin . " +
-                paths.command + redirections(to) + "; " + report_line(number),
-            report_line(number)};
+  [[nodiscard]] std::string run_line(const ChannelPaths& paths, const Redirections& to, std::uint64_t number,
+                                     bool careful) const override {
+    const std::string source = "\\builtin . " + paths.command + redirections(to) + "; ";
+    if (!careful) {
+      return "\\__rex_s \"$__rex_u\"; " + source + "\\__rex_r \"$?\" " + std::to_string(number) + "\n";
+    }
+    return "{ \\builtin trap '{ \\__rex_t \"$?\" \"$_\" \"${PIPESTATUS[@]}\" || { \\builtin trap -p ERR >|" + paths.traps +
+           "; \\builtin trap - ERR; }; } >/dev/null 2>&1' RETURN; \\__rex_s && \\__rex_s \"$__rex_u\"; } >/dev/null 2>&1; " +
+           source + report_line(number);
+  }
+
+  [[nodiscard]] bool calls_for_care(std::string_view text) const override {
+    return text.find("()") != std::string_view::npos ||
+           has_word(text, {".", "source", "eval", "set", "trap", "shopt", "enable", "builtin", "function", "readonly",
+                           "declare", "typeset", "unset", "alias"});
   }
 
   [[nodiscard]] bool is_syntax_error(const Record& record) const override {
@@ -102,7 +126,7 @@ readonly -f __rex_t __rex_r __rex_s
   }
 };
 
-// dash and busybox ash read up to 8 KiB ahead and drop it on SIGINT: one packet a line, and the report line twice.
+// dash and busybox ash read up to 8 KiB ahead and drop it on SIGINT: one packet a line.
 // They keep `$?` through `.` by the report's own return value.
 class PosixShell final : public Dialect {
  public:
@@ -127,7 +151,7 @@ __rex_r() {
   }
 
   [[nodiscard]] std::vector<std::string> start_lines(const ChannelPaths& paths) const override {
-    return {"\\. " + paths.command + " </dev/null >/dev/null 2>&1\n", report_line(0), report_line(0)};
+    return {"\\. " + paths.command + " </dev/null >/dev/null 2>&1\n", report_line(0)};
   }
 
   [[nodiscard]] std::string restore_prefix(std::string_view flags, std::string_view /*traps*/) const override {
@@ -140,11 +164,12 @@ __rex_r() {
     return on.empty() ? "" : "{ set -" + on + "; } 2>/dev/null; ";
   }
 
-  [[nodiscard]] std::vector<std::string> run_lines(const ChannelPaths& paths, const Redirections& to,
-                                                   std::uint64_t number) const override {
-    return {"\\. " + paths.command + redirections(to) + "; " + report_line(number), report_line(number),
-            report_line(number)};
+  [[nodiscard]] std::string run_line(const ChannelPaths& paths, const Redirections& to, std::uint64_t number,
+                                     bool /*careful*/) const override {
+    return "\\. " + paths.command + redirections(to) + "; " + report_line(number);
   }
+
+  [[nodiscard]] bool calls_for_care(std::string_view /*text*/) const override { return true; }
 
   [[nodiscard]] bool is_syntax_error(const Record& /*record*/) const override { return false; }
 };
@@ -172,6 +197,11 @@ bool contains_any(std::string_view text, std::initializer_list<std::string_view>
 }
 
 }  // namespace
+
+// Nothing of it is visible: neither traces nor what a DEBUG trap prints for our own words.
+std::string Dialect::report_line(std::uint64_t number) const {
+  return "{ \\__rex_r \"$?\" " + std::to_string(number) + " careful; } >/dev/null 2>&1\n";
+}
 
 const Dialect* dialect_for(std::string_view shell) {
   static const Bash bash;

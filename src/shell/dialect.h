@@ -64,9 +64,17 @@ class Dialect {
   /// `flags` and `traps` are what the last record said.
   [[nodiscard]] virtual std::string restore_prefix(std::string_view flags, std::string_view traps) const = 0;
 
-  /// The lines that run command `number` and report it.
-  [[nodiscard]] virtual std::vector<std::string> run_lines(const ChannelPaths& paths, const Redirections& to,
-                                                           std::uint64_t number) const = 0;
+  /// The line that runs command `number` and reports it. Without `careful` it hides nothing: it is for a shell that has
+  /// been told nothing that could print for our own words or act on them.
+  [[nodiscard]] virtual std::string run_line(const ChannelPaths& paths, const Redirections& to, std::uint64_t number,
+                                             bool careful) const = 0;
+
+  /// Whether a shell that runs `text` must be handled with care from then on. May say yes too often.
+  [[nodiscard]] virtual bool calls_for_care(std::string_view text) const = 0;
+
+  /// A line that makes the shell report command `number` if it has not: an interrupt throws away the rest of the line
+  /// that runs it.
+  [[nodiscard]] virtual std::string report_line(std::uint64_t number) const;
 
   /// Whether the record alone tells that the command could not be parsed.
   [[nodiscard]] virtual bool is_syntax_error(const Record& record) const = 0;

@@ -71,7 +71,7 @@ Task<std::shared_ptr<Incarnation>> Incarnation::start(Executor executor, Nursery
   self->program_children_ = children_file(self->program_->pid());
   self->guardian_children_ = children_file(self->program_->guardian());
   if (self->driver_) {
-    self->driver_->start();
+    self->driver_->start(options.reads_user_files);
   }
   co_return self;
 }
@@ -131,6 +131,18 @@ std::vector<pid_t> Incarnation::others() {
   std::vector<pid_t> all = program_->tree();
   std::erase(all, program_->pid());
   return all;
+}
+
+bool Incarnation::at_its_lines() const {
+  if (!driver_ || !driver_->lines_taken() || foreground() != program_->pid()) {
+    return false;
+  }
+  // While it runs a command its standard input is the terminal or /dev/null; only between commands is it our pipe.
+  char link[64];
+  char target[64];
+  std::snprintf(link, sizeof link, "/proc/%d/fd/0", program_->pid());
+  const ssize_t n = readlink(link, target, sizeof target);
+  return n > 5 && std::string_view(target, 5) == "pipe:" && is_asleep(program_->pid());
 }
 
 std::optional<std::string> Incarnation::kernel_cwd() const {

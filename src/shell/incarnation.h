@@ -22,6 +22,7 @@ enum class Stream { out, err };
 struct IncarnationOptions {
   Launch launch;
   const Dialect* dialect = nullptr;  // null: a program we only watch
+  bool reads_user_files = false;     // before our first line
   bool tty = true;
   bool cooked = false;
   WindowSize size{50, 200};
@@ -62,6 +63,9 @@ class Incarnation {
 
   /// Ends every pump. The process tree lives until this object is gone, or its end was asked for.
   void shut();
+
+  /// Whether our shell is back at its line pipe with nothing left to read there.
+  [[nodiscard]] bool at_its_lines() const;
 
   bool replaced = false;  // another program runs where our shell was
 

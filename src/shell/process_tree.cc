@@ -95,6 +95,8 @@ std::vector<pid_t> descendants(pid_t root) {
 
 bool is_alive(pid_t pid) { return lives(stat_of(pid)); }
 
+bool is_asleep(pid_t pid) { return stat_of(pid).state == 'S'; }
+
 bool is_stopped(pid_t pid) { return stat_of(pid).state == 'T'; }
 
 std::string command_of(pid_t pid) {

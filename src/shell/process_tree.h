@@ -23,6 +23,9 @@ std::string command_of(pid_t pid);
 /// Whether the process exists and is no zombie.
 bool is_alive(pid_t pid);
 
+/// Whether the process waits for something (state S).
+bool is_asleep(pid_t pid);
+
 /// Whether the process is stopped (by SIGSTOP, ^Z, or reading a terminal from the background).
 bool is_stopped(pid_t pid);
 

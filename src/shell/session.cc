@@ -99,6 +99,7 @@ IncarnationOptions Session::incarnation_options(std::string cwd) const {
   options.launch.env = env_;
   options.launch.cwd = std::move(cwd);
   options.dialect = dialect_;
+  options.reads_user_files = options_.startup != Startup::clean;
   options.tty = options_.tty;
   options.cooked = options_.profile == Profile::human;
   options.size = {options_.rows, options_.cols};

@@ -128,13 +128,14 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // session_control.cc
   static Task<> enforce_lifetime(std::shared_ptr<Session> self, std::shared_ptr<Job> job, TimePoint deadline);
+  static Task<> watch_lines(std::shared_ptr<Session> self, std::shared_ptr<Job> job);
   static Task<> stop_job(std::shared_ptr<Session> self, std::shared_ptr<Job> job, RunState reason);
   /// Until the shell has reported the job's end, or the deadline.
   Task<bool> wait_for_end(std::shared_ptr<Job> job, TimePoint deadline);
   Task<std::size_t> write_all_of(std::string data, std::shared_ptr<Incarnation> in, Cancel& cancel);
   static Task<> announce_room(std::shared_ptr<Incarnation> in, std::shared_ptr<Event> room);
   std::vector<pid_t> left_by(const Job& job);
-  void signal_group(pid_t group, int number);
+  void signal_foreground(int number);
 
   Executor executor_;
   Nursery& nursery_;

@@ -28,6 +28,11 @@ std::size_t longest_line(std::string_view data) {
   return longest;
 }
 
+// When a running shell is looked at whether it still answers.
+constexpr Milliseconds first_look{250};
+constexpr Milliseconds slowest_look{2000};
+constexpr int patience_looks = 4;
+
 struct Step {
   const char* name;
   int signal;
@@ -57,6 +62,8 @@ Task<std::size_t> Session::write(std::string data, bool submit, bool eof, Cancel
   if (eof && canonical) {
     data += static_cast<char>(modes->c_cc[VEOF]);
   }
+  const bool interrupts = modes && (modes->c_lflag & ISIG) != 0 &&
+                          data.find(static_cast<char>(modes->c_cc[VINTR])) != std::string::npos;
   const std::uint64_t ticket = next_write_++;
   Waiter waiter(executor_);
   waiter.subscribe(turn_changed_);
@@ -76,6 +83,9 @@ Task<std::size_t> Session::write(std::string data, bool submit, bool eof, Cancel
     std::rethrow_exception(failure);
   }
   input_offset_ += done;
+  if (interrupts && current_ && in->driver() != nullptr) {
+    in->driver()->ask_again(current_->number);
+  }
   if (eof && !in->tty()) {
     in->close_input();
   }
@@ -126,12 +136,33 @@ void Session::resize(WindowSize size) {
   options_.cols = size.cols;
 }
 
-void Session::signal_group(pid_t group, int number) {
-  // Only groups of our own terminal get here; the kernel names its foreground group.
-  if (group > 1) {
-    kill(-group, number);
-    if (number != SIGKILL && number != SIGSTOP) {
-      kill(-group, SIGCONT);
+void Session::signal_foreground(int number) {
+  const pid_t group = incarnation_->foreground();  // the kernel's word for our own terminal
+  kill(-group, number);
+  if (number != SIGKILL) {
+    kill(-group, SIGCONT);  // a stopped process would not see it
+  }
+  if (number == SIGINT && incarnation_->driver() != nullptr && current_) {
+    incarnation_->driver()->ask_again(current_->number);
+  }
+}
+
+/// Looks now and then whether the shell has come back to its lines without a report: an interrupt that we did not send
+/// (`kill -INT $$`), or a shell that was made unable to report (`set -n`, `set -r`, no descriptor left). It is asked
+/// again; one that stays silent is of no use and is ended, which is then the truth about the job.
+Task<> Session::watch_lines(std::shared_ptr<Session> self, std::shared_ptr<Job> job) {
+  const std::shared_ptr<Incarnation> in = self->incarnation_;
+  Milliseconds pause = first_look;
+  int asked = 0;
+  while (!co_await self->wait_for_end(job, Clock::now() + pause) && !self->closed_ && !in->program().exit()) {
+    if (!in->at_its_lines()) {
+      asked = 0;
+      pause = std::min(pause * 2, slowest_look);
+    } else if (asked++ < patience_looks) {
+      in->driver()->ask_again(job->number);
+      pause = first_look;
+    } else {
+      signal_descendant(in->program().pid(), SIGKILL);
     }
   }
 }
@@ -171,7 +202,7 @@ Task<InterruptResult> Session::interrupt(bool escalate, Milliseconds grace, Outp
       if (!incarnation_) {
         break;
       }
-      signal_group(incarnation_->foreground(), step.signal);
+      signal_foreground(step.signal);
       result.step = step.name;
       if (co_await wait_for_end(job, Clock::now() + grace) || !escalate) {
         break;
@@ -205,7 +236,7 @@ Task<> Session::stop_job(std::shared_ptr<Session> self, std::shared_ptr<Job> job
   job->being_stopped = true;
   for (const Step& step : stop_steps) {
     if (!job->end && !self->closed_ && self->incarnation_) {
-      self->signal_group(self->incarnation_->foreground(), step.signal);
+      self->signal_foreground(step.signal);
       co_await self->wait_for_end(job, Clock::now() + default_grace);
     }
   }

@@ -189,6 +189,7 @@ Task<RunResult> Session::run_command(RunOptions options, Cancel& cancel) {
     job->isolated_writer = std::move(own.write);
     spawn(executor_, pump_isolated(shared_from_this(), job), [](std::exception_ptr) {});
   }
+  spawn(executor_, watch_lines(shared_from_this(), job), [](std::exception_ptr) {});
   if (options.timeout) {
     spawn(executor_, enforce_lifetime(shared_from_this(), job, deadline_after(options.timeout)),
           [](std::exception_ptr) {});

@@ -1,6 +1,7 @@
 #include "shell/shell_driver.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,29 +70,32 @@ void ShellDriver::write_command(std::string_view prefix, std::string_view text) 
   command_size_ = content.size();
 }
 
-void ShellDriver::send(const std::vector<std::string>& lines) {
-  std::string all;
-  for (const std::string& line : lines) {
-    all += line;
-    if (dialect_.wants_packets() || &line == &lines.back()) {
-      // No reader: the shell died, maybe by an earlier one of these lines. Its end is told by its process.
-      if (::write(lines_.fd(), all.data(), all.size()) < 0 && errno != EPIPE) {
-        throw os_error("cannot reach the shell", errno);
-      }
-      all.clear();
-    }
+void ShellDriver::send(std::string_view line) {
+  // No reader: the shell died, maybe by an earlier line. Its end is told by its process.
+  if (::write(lines_.fd(), line.data(), line.size()) < 0 && errno != EPIPE) {
+    throw os_error("cannot reach the shell", errno);
   }
 }
 
-void ShellDriver::start() {
+void ShellDriver::start(bool careful) {
+  careful_ = careful;
   write_command("", dialect_.prologue(paths_));
-  send(dialect_.start_lines(paths_));
+  for (const std::string& line : dialect_.start_lines(paths_)) {
+    send(line);
+  }
+}
+
+void ShellDriver::ask_again(std::uint64_t number) { send(dialect_.report_line(number)); }
+
+bool ShellDriver::lines_taken() const {
+  int waiting = 0;
+  return ioctl(lines_.fd(), FIONREAD, &waiting) == 0 && waiting == 0;
 }
 
 void ShellDriver::run(std::uint64_t number, std::string_view text, const Redirections& to) {
   std::string traps;
   struct stat info {};
-  if (fstat(traps_.get(), &info) == 0 && info.st_size > 0) {
+  if (careful_ && fstat(traps_.get(), &info) == 0 && info.st_size > 0) {
     traps.resize(static_cast<std::size_t>(info.st_size));
     const ssize_t n = pread(traps_.get(), traps.data(), traps.size(), 0);
     traps.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
@@ -99,7 +103,8 @@ void ShellDriver::run(std::uint64_t number, std::string_view text, const Redirec
   }
   write_command(dialect_.restore_prefix(flags_, traps), text);
   flags_.clear();
-  send(dialect_.run_lines(paths_, to, number));
+  careful_ = careful_ || dialect_.calls_for_care(text);
+  send(dialect_.run_line(paths_, to, number, careful_));
 }
 
 std::vector<Record> ShellDriver::take_records() {

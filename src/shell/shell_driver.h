@@ -21,11 +21,17 @@ class ShellDriver {
   /// The end of the line pipe that becomes the shell's standard input; to be closed here once the shell has it.
   Fd take_line_reader() { return std::move(line_reader_); }
 
-  /// Sends the prologue. The shell answers with record 0.
-  void start();
+  /// Sends the prologue. The shell answers with record 0. `careful`: it reads files of its user's before.
+  void start(bool careful);
 
   /// Runs `text` as command `number`, at most once at a time.
   void run(std::uint64_t number, std::string_view text, const Redirections& to);
+
+  /// Makes the shell report command `number` if the line that runs it was thrown away by an interrupt; harmless if not.
+  void ask_again(std::uint64_t number);
+
+  /// Whether all lines sent have been taken by the shell.
+  [[nodiscard]] bool lines_taken() const;
 
   /// The records that have come since the last call; of each command only the first counts.
   std::vector<Record> take_records();
@@ -41,7 +47,7 @@ class ShellDriver {
  private:
   ShellDriver(Executor executor, const Dialect& dialect, Pipe lines, Pipe reports);
   void write_command(std::string_view prefix, std::string_view text);
-  void send(const std::vector<std::string>& lines);
+  void send(std::string_view line);
 
   const Dialect& dialect_;
   Fd line_reader_;
@@ -52,6 +58,7 @@ class ShellDriver {
   Fd report_writer_;  // kept so that the report pipe never ends; the shell opens its own through /proc
   AsyncFd reports_;
   ChannelPaths paths_;
+  bool careful_ = false;  // some text may have switched on what would show or act on our own words
   std::string partial_;  // a record that has not come whole; bounded by PIPE_BUF, as a shell writes it at once
   std::string flags_;    // what the last record said, to be restored for the next command
 };
