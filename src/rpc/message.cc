@@ -46,10 +46,10 @@ std::optional<Error> to_error(const json& object) {
       executed = value == "no" ? Executed::no : value == "yes" ? Executed::yes : Executed::unknown;
     } else if (name == "retryable") {
       if (value == true) {
-        std::move(error).retryable();
+        error = std::move(error).retryable();
       }
     } else if (name != "type" || value != name_of(error.fault())) {
-      std::move(error).with(name, RawJson{value.dump()});
+      error = std::move(error).with(name, RawJson{value.dump()});
     }
   }
   return std::move(error).executed(executed);
