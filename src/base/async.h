@@ -44,7 +44,6 @@ TimePoint deadline_after(std::optional<Milliseconds> delay);
 /// `task` must own (by value or shared_ptr) all it uses.
 void spawn(Executor executor, Task<> task, std::function<void(std::exception_ptr)> done);
 
-
 class Event;
 
 /// A place where one coroutine waits until somebody wakes it or a time comes.

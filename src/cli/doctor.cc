@@ -41,8 +41,10 @@ bool can_start(shell::Nursery& nursery) {
   }
 }
 
-bool on_path(const char* program) { return access((std::string("/bin/") + program).c_str(), X_OK) == 0 ||
-                                           access((std::string("/usr/bin/") + program).c_str(), X_OK) == 0; }
+bool on_path(const char* program) {
+  return access((std::string("/bin/") + program).c_str(), X_OK) == 0 ||
+         access((std::string("/usr/bin/") + program).c_str(), X_OK) == 0;
+}
 
 }  // namespace
 
@@ -65,7 +67,8 @@ int doctor(shell::Nursery& nursery) {
   };
   int missing = 0;
   for (const Check& check : checks) {
-    std::printf("%-4s %s%s%s\n", check.ok ? "ok" : "LACK", check.name, check.ok ? "" : ": ", check.ok ? "" : check.without);
+    std::printf("%-4s %s%s%s\n", check.ok ? "ok" : "LACK", check.name, check.ok ? "" : ": ",
+                check.ok ? "" : check.without);
     missing += check.ok ? 0 : 1;
   }
   return missing == 0 ? 0 : 1;

@@ -19,7 +19,8 @@
 namespace rex::cli {
 namespace {
 
-constexpr const char* welcome = R"(rex-rpc gives programs a shell: they write JSON-RPC 2.0 to its standard input and read the
+constexpr const char* welcome =
+    R"(rex-rpc gives programs a shell: they write JSON-RPC 2.0 to its standard input and read the
 answers from its standard output. You are at a terminal, so nothing is served. Try:
 
   rex-rpc run 'uname -a'                                    run a command, with its exit code
@@ -75,9 +76,11 @@ int main(int argc, char** argv) {
   call_command->add_option("METHOD", method, "For example session/list; `rex-rpc schema` has all")->required();
   call_command->add_option("JSON", params, "The params, an object");
 
-  CLI::App* run_command = app.add_subcommand("run", "Run a command with its output as it comes, and exit with its code");
+  CLI::App* run_command =
+      app.add_subcommand("run", "Run a command with its output as it comes, and exit with its code");
   std::vector<std::string> words;
-  run_command->add_option("COMMAND", words, "One word is a command line for sh, several are a program and its arguments")
+  run_command
+      ->add_option("COMMAND", words, "One word is a command line for sh, several are a program and its arguments")
       ->required();
   run_command->prefix_command(false);
   run_command->positionals_at_end(true);
@@ -99,7 +102,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error of write, for file/write and the journal's spool
-  shell::Nursery nursery;  // forks: before anything else is made
+  shell::Nursery nursery;         // forks: before anything else is made
   if (call_command->parsed()) {
     return call(nursery, method, params);
   }

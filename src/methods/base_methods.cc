@@ -1,7 +1,7 @@
 // initialize, shutdown, exit, ping and the schema itself.
+#include <pwd.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -69,8 +69,8 @@ void watch_client(std::int64_t process_id, const std::shared_ptr<rpc::Connection
 
 wire::InitializeResult initialize(const wire::InitializeParams& params, rpc::Call& call, Executor executor) {
   if (!params.protocolVersion.starts_with("1.")) {
-    throw Error(Fault::InvalidParams, "params.protocolVersion: this is version 1.0; offered was " +
-                                          printable(params.protocolVersion, 32))
+    throw Error(Fault::InvalidParams,
+                "params.protocolVersion: this is version 1.0; offered was " + printable(params.protocolVersion, 32))
         .with("member", std::string("protocolVersion"))
         .with("supported", std::vector<std::string>{"1.0"});
   }
@@ -103,13 +103,11 @@ void bind_base(rpc::MethodTable& table, Executor executor) {
     return nullptr;
   });
   bind<wire::Ping>(table, [](const wire::PingParams&, rpc::Call&) { return wire::PingResult{format_time(now_utc())}; });
-  bind<wire::RpcDiscover>(table, [](const wire::RpcDiscoverParams&, rpc::Call&) {
-    return RawJson{std::string(wire::openrpc_document())};
-  });
+  bind<wire::RpcDiscover>(
+      table, [](const wire::RpcDiscoverParams&, rpc::Call&) { return RawJson{std::string(wire::openrpc_document())}; });
   table.bind_notification("initialized", [](const nlohmann::json&, const std::shared_ptr<rpc::Connection>&) {});
-  table.bind_notification("exit", [](const nlohmann::json&, const std::shared_ptr<rpc::Connection>& from) {
-    from->close(exit_reason);
-  });
+  table.bind_notification(
+      "exit", [](const nlohmann::json&, const std::shared_ptr<rpc::Connection>& from) { from->close(exit_reason); });
 }
 
 void bind_all(rpc::MethodTable& table, Executor executor, shell::Nursery& nursery, shell::Sessions& sessions,

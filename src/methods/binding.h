@@ -25,9 +25,8 @@ Task<nlohmann::json> answer(Handler handler, nlohmann::json params, rpc::Call& c
 /// `handler(Params, Call&)` returns the method's Result, or a Task of it.
 template <class M, class Handler>
 void bind(rpc::MethodTable& table, Handler handler) {
-  table.bind(std::string(M::name), [handler](nlohmann::json params, rpc::Call& call) {
-    return answer<M>(handler, std::move(params), call);
-  });
+  table.bind(std::string(M::name),
+             [handler](nlohmann::json params, rpc::Call& call) { return answer<M>(handler, std::move(params), call); });
 }
 
 }  // namespace rex::methods

@@ -24,7 +24,8 @@ constexpr std::size_t removal_step = 1000;
 /// Whether bytes go as text: they are UTF-8, and not so full of control characters that JSON's escapes, six bytes each,
 /// could outgrow a message.
 bool is_text(std::string_view bytes) {
-  const auto controls = std::count_if(bytes.begin(), bytes.end(), [](char c) { return c >= 0 && c < 0x20 && c != '\n' && c != '\t' && c != '\r'; });
+  const auto controls = std::count_if(bytes.begin(), bytes.end(),
+                                      [](char c) { return c >= 0 && c < 0x20 && c != '\n' && c != '\t' && c != '\r'; });
   return static_cast<std::size_t>(controls) * 8 <= bytes.size() && is_utf8(bytes);
 }
 
@@ -134,8 +135,8 @@ Task<wire::FileEditResult> edit(wire::FileEditParams params, Workers& workers) {
       options.files.push_back({std::move(file.path), from_wire(std::move(file.edits)), std::move(file.ifMatch)});
     }
   } else {
-    options.files.push_back({std::move(params.path).value_or(""), from_wire(std::move(params.edits)),
-                             std::move(params.ifMatch)});
+    options.files.push_back(
+        {std::move(params.path).value_or(""), from_wire(std::move(params.edits)), std::move(params.ifMatch)});
   }
   std::vector<files::EditResult> done;
   co_await workers.run([&] { done = files::edit(options); });

@@ -97,13 +97,12 @@ struct LiveOutput {
 
 void send_piece(LiveOutput& live, std::string_view bytes) {
   const bool text = is_utf8(bytes);
-  live.connection->notify(wire::Progress::name,
-                          {{"token", live.token},
-                           {"value",
-                            {{"data", text ? std::string(bytes) : to_base64(bytes)},
-                             {"encoding", text ? "utf-8" : "base64"},
-                             {"from", live.at},
-                             {"next", live.at + bytes.size()}}}});
+  live.connection->notify(wire::Progress::name, {{"token", live.token},
+                                                 {"value",
+                                                  {{"data", text ? std::string(bytes) : to_base64(bytes)},
+                                                   {"encoding", text ? "utf-8" : "base64"},
+                                                   {"from", live.at},
+                                                   {"next", live.at + bytes.size()}}}});
   live.at += bytes.size();
 }
 

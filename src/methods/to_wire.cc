@@ -123,15 +123,16 @@ wire::RunResult to_wire(shell::RunResult result) {
   out.totalBytes = static_cast<std::int64_t>(result.output.total_bytes);
   out.omitted = to_wire(result.output.omitted);
   out.replaced = static_cast<std::int64_t>(result.output.replaced);
-  out.completion = result.completion == shell::Completion::exact ? wire::Completion::exact : wire::Completion::heuristic;
+  out.completion =
+      result.completion == shell::Completion::exact ? wire::Completion::exact : wire::Completion::heuristic;
   if (result.syntax_error) {
-    out.syntaxError = wire::SyntaxFault{result.syntax_error->line, result.syntax_error->text,
-                                        result.syntax_error->ran_before};
+    out.syntaxError =
+        wire::SyntaxFault{result.syntax_error->line, result.syntax_error->text, result.syntax_error->ran_before};
   }
   if (result.expect) {
-    out.expect = wire::Expected{static_cast<std::int64_t>(result.expect->index), result.expect->text,
-                                static_cast<std::int64_t>(result.expect->from),
-                                static_cast<std::int64_t>(result.expect->to)};
+    out.expect =
+        wire::Expected{static_cast<std::int64_t>(result.expect->index), result.expect->text,
+                       static_cast<std::int64_t>(result.expect->from), static_cast<std::int64_t>(result.expect->to)};
   }
   out.interleaved = to_wire(result.interleaved);
   out.survivors = to_wire(result.survivors);

@@ -109,8 +109,10 @@ builtin trap '\__rex_t "$?" "$_" "${PIPESTATUS[@]}"' RETURN
     if (!careful) {
       return "\\__rex_s \"$__rex_u\"; " + source + "\\__rex_r \"$?\" " + std::to_string(number) + "\n";
     }
-    return "{ \\builtin trap '{ \\__rex_t \"$?\" \"$_\" \"${PIPESTATUS[@]}\" || { \\builtin trap -p ERR >|" + paths.traps +
-           "; \\builtin trap - ERR; }; } >/dev/null 2>&1' RETURN; \\__rex_s && \\__rex_s \"$__rex_u\"; } >/dev/null 2>&1; " +
+    return "{ \\builtin trap '{ \\__rex_t \"$?\" \"$_\" \"${PIPESTATUS[@]}\" || { \\builtin trap -p ERR >|" +
+           paths.traps +
+           "; \\builtin trap - ERR; }; } >/dev/null 2>&1' RETURN; \\__rex_s && \\__rex_s \"$__rex_u\"; } >/dev/null "
+           "2>&1; " +
            source + report_line(number);
   }
 

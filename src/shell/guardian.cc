@@ -48,7 +48,7 @@ void close_from(unsigned first) {
 }
 
 void default_signals() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = SIG_DFL;
   for (int number = 1; number < NSIG; ++number) {
     sigaction(number, &action, nullptr);  // fails for KILL, STOP and libc's own: nothing to reset there
@@ -197,7 +197,7 @@ class Guardian {
 
  private:
   bool start_program() {
-    struct stat info {};
+    struct stat info{};
     fstat(launch_fd, &info);
     auto* text = static_cast<char*>(
         mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ | PROT_WRITE, MAP_PRIVATE, launch_fd, 0));
@@ -372,7 +372,7 @@ void arrange(int control, const int (&received)[5], int signals) {
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
   default_signals();
-  struct sigaction ignore {};
+  struct sigaction ignore{};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGCHLD, &ignore, nullptr);  // guardians are never waited for
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -403,7 +403,7 @@ void arrange(int control, const int (&received)[5], int signals) {
     std::memcpy(fds, CMSG_DATA(header), sizeof fds);
     if (fork() == 0) {
       setsid();
-      struct sigaction action {};
+      struct sigaction action{};
       action.sa_handler = SIG_DFL;
       sigaction(SIGCHLD, &action, nullptr);  // wait4 must find our children
       sigset_t child;

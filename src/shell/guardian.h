@@ -51,11 +51,11 @@ struct EndTree {
 struct Report {
   enum Kind : std::int32_t { started, failed, exited, tree_ended };
   Kind kind;
-  pid_t pid;           // started: the program; exited: likewise
-  pid_t guardian;      // started
-  std::int32_t error;  // failed: errno
-  std::int32_t what;   // failed: 'c' chdir, 'x' exec, 't' terminal, 'f' fork
-  std::int32_t status;  // exited: wait status
+  pid_t pid;             // started: the program; exited: likewise
+  pid_t guardian;        // started
+  std::int32_t error;    // failed: errno
+  std::int32_t what;     // failed: 'c' chdir, 'x' exec, 't' terminal, 'f' fork
+  std::int32_t status;   // exited: wait status
   std::int32_t reached;  // tree_ended: index of the last step sent, steps.count for KILL, -1 if none was needed
   std::int32_t left;     // tree_ended: how many processes are still there
   rusage usage;

@@ -36,8 +36,7 @@ bool children_are(const Fd& fd, std::string_view expected) {
 
 }  // namespace
 
-Task<std::shared_ptr<Incarnation>> Incarnation::start(Executor executor, Nursery& nursery,
-                                                      IncarnationOptions options) {
+Task<std::shared_ptr<Incarnation>> Incarnation::start(Executor executor, Nursery& nursery, IncarnationOptions options) {
   std::shared_ptr<Incarnation> self(new Incarnation);
   self->tty_ = options.tty;
   Fd in;

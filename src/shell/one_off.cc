@@ -28,7 +28,8 @@ Fd null_device(int flags) {
 
 /// One output of the process: its pipe and what was collected from it.
 struct Output {
-  Output(Executor executor, Fd fd, std::size_t max_bytes) : pipe(executor, std::move(fd)), text(View::raw, max_bytes, 0) {
+  Output(Executor executor, Fd fd, std::size_t max_bytes)
+      : pipe(executor, std::move(fd)), text(View::raw, max_bytes, 0) {
     fcntl(pipe.fd(), F_SETFL, O_NONBLOCK);
   }
 

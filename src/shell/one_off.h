@@ -38,8 +38,8 @@ struct ProcessResult {
   std::vector<Process> survivors;
 };
 
-/// Throws StartFailed when it cannot be executed. After `timeout`, or when `cancel` asks for the work to stop, the whole
-/// tree is interrupted, terminated and killed, 2 s a step.
+/// Throws StartFailed when it cannot be executed. After `timeout`, or when `cancel` asks for the work to stop, the
+/// whole tree is interrupted, terminated and killed, 2 s a step.
 Task<ProcessResult> run_process(Executor executor, Nursery& nursery, ProcessOptions options, Cancel& cancel);
 
 }  // namespace rex::shell

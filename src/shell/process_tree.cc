@@ -49,8 +49,9 @@ Stat stat_of(pid_t pid) {
   const std::string text = proc_file(pid, "stat");
   const std::size_t end = text.rfind(')');  // the name in parentheses may hold anything
   if (end != std::string::npos) {
-    std::sscanf(text.c_str() + end + 1, " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                &stat.state, &stat.parent, &stat.group, &stat.start);
+    std::sscanf(text.c_str() + end + 1,
+                " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &stat.state,
+                &stat.parent, &stat.group, &stat.start);
   }
   return stat;
 }

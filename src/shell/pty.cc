@@ -15,14 +15,14 @@ Pty::Pty(WindowSize size, bool cooked) {
   master_ = Fd(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
   if (!master_) {
     if (errno == ENOSPC || errno == EAGAIN) {
-      throw Error(Fault::LimitExceeded, "the system has no pseudo-terminal left; close sessions or raise kernel.pty.max")
+      throw Error(Fault::LimitExceeded,
+                  "the system has no pseudo-terminal left; close sessions or raise kernel.pty.max")
           .with("limit", std::string("pty"));
     }
     throw os_error("cannot open a pseudo-terminal", errno, "/dev/ptmx");
   }
   char name[64];
-  if (grantpt(master_.get()) != 0 || unlockpt(master_.get()) != 0 ||
-      ptsname_r(master_.get(), name, sizeof name) != 0) {
+  if (grantpt(master_.get()) != 0 || unlockpt(master_.get()) != 0 || ptsname_r(master_.get(), name, sizeof name) != 0) {
     throw os_error("cannot set up a pseudo-terminal", errno, "/dev/ptmx");
   }
   path_ = name;

@@ -42,7 +42,7 @@ std::string single_quoted(std::string_view text) {
 
 std::string nearest_existing(std::string path) {
   while (!path.empty() && path != "/") {
-    struct stat info {};
+    struct stat info{};
     if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
       return path;
     }
@@ -185,8 +185,9 @@ Task<> Session::source_startup_files(TimePoint deadline) {
       co_await waiter.until(deadline);
     }
     if (internal_done_ != number) {
-      Error error(Fault::StartFailed, "sourcing " + printable(path) +
-                                          (mine->program().exit() ? " ended the shell" : " took longer than startupTimeoutMs"));
+      Error error(Fault::StartFailed,
+                  "sourcing " + printable(path) +
+                      (mine->program().exit() ? " ended the shell" : " took longer than startupTimeoutMs"));
       error = std::move(error).with("output", collect_startup());
       end_incarnation(*mine);
       throw error;
@@ -237,9 +238,7 @@ Task<> Session::ensure_alive() {
   changed_.notify();
 }
 
-void Session::throw_ended() const {
-  throw Error(Fault::SessionEnded, "session " + printable(name()) + " has ended");
-}
+void Session::throw_ended() const { throw Error(Fault::SessionEnded, "session " + printable(name()) + " has ended"); }
 
 // ---- pumps: each keeps the session and its incarnation alive until the descriptor it waits for is closed
 

@@ -49,8 +49,8 @@ struct Job {
   TimePoint started;
   std::vector<pid_t> before;  // processes of earlier jobs that were there when it began
   std::optional<Restarted> restarted;
-  std::optional<RunState> stopping;  // timed_out or cancelled, once we began to end it
-  bool being_stopped = false;        // its end is not told before all that it started is gone too
+  std::optional<RunState> stopping;   // timed_out or cancelled, once we began to end it
+  bool being_stopped = false;         // its end is not told before all that it started is gone too
   std::unique_ptr<AsyncFd> isolated;  // its own output, when it does not write to the terminal
   Fd isolated_writer;                 // what the shell opens; let go of at the job's end
   std::optional<JobEnd> end;
@@ -149,7 +149,7 @@ class Session : public std::enable_shared_from_this<Session> {
   int generation_ = 0;
   bool starting_ = false;
   bool closed_ = false;
-  bool ready_ = false;              // the current incarnation's shell has reported for the first time
+  bool ready_ = false;               // the current incarnation's shell has reported for the first time
   std::uint64_t internal_done_ = 0;  // the last of our own commands that has ended
   int internal_status_ = 0;
   StartupReport startup_;

@@ -62,8 +62,8 @@ Task<std::size_t> Session::write(std::string data, bool submit, bool eof, Cancel
   if (eof && canonical) {
     data += static_cast<char>(modes->c_cc[VEOF]);
   }
-  const bool interrupts = modes && (modes->c_lflag & ISIG) != 0 &&
-                          data.find(static_cast<char>(modes->c_cc[VINTR])) != std::string::npos;
+  const bool interrupts =
+      modes && (modes->c_lflag & ISIG) != 0 && data.find(static_cast<char>(modes->c_cc[VINTR])) != std::string::npos;
   const std::uint64_t ticket = next_write_++;
   Waiter waiter(executor_);
   waiter.subscribe(turn_changed_);
@@ -222,9 +222,8 @@ Task<> Session::enforce_lifetime(std::shared_ptr<Session> self, std::shared_ptr<
 
 std::vector<pid_t> Session::left_by(const Job& job) {
   std::vector<pid_t> left = incarnation_->others();
-  std::erase_if(left, [&job](pid_t pid) {
-    return std::find(job.before.begin(), job.before.end(), pid) != job.before.end();
-  });
+  std::erase_if(left,
+                [&job](pid_t pid) { return std::find(job.before.begin(), job.before.end(), pid) != job.before.end(); });
   return left;
 }
 

@@ -27,8 +27,8 @@ std::int64_t milliseconds_since(TimePoint begin) {
 }
 
 bool same_directory(const std::string& a, const std::string& b) {
-  struct stat left {};
-  struct stat right {};
+  struct stat left{};
+  struct stat right{};
   return stat(a.c_str(), &left) == 0 && stat(b.c_str(), &right) == 0 && left.st_dev == right.st_dev &&
          left.st_ino == right.st_ino;
 }
@@ -160,8 +160,9 @@ Task<RunResult> Session::run(RunOptions options, Cancel& cancel) {
     co_return co_await type_command(std::move(options), cancel);
   }
   if (current_) {
-    throw Error(Fault::SessionBusy, "job " + current_->id() + " is still running: wait for it, interrupt it, or type to " +
-                                        "it with interactive")
+    throw Error(
+        Fault::SessionBusy,
+        "job " + current_->id() + " is still running: wait for it, interrupt it, or type to " + "it with interactive")
         .with("job", current_->id())
         .retryable();
   }
@@ -249,11 +250,12 @@ void Session::skip_echo(Watch& watch) {
 
 std::optional<Match> Session::scan(Scanner& scanner) {
   std::optional<Match> match;
-  journal_.visit(scanner.next(), journal_.end(), [&, at = std::max(scanner.next(), journal_.oldest())](std::string_view piece) mutable {
-    match = scanner.feed(piece, at);
-    at += piece.size();
-    return !match;
-  });
+  journal_.visit(scanner.next(), journal_.end(),
+                 [&, at = std::max(scanner.next(), journal_.oldest())](std::string_view piece) mutable {
+                   match = scanner.feed(piece, at);
+                   at += piece.size();
+                   return !match;
+                 });
   return match ? match : scanner.settle();
 }
 
@@ -441,15 +443,17 @@ Task<ReadResult> Session::read(ReadOptions options, Cancel& cancel) {
   Journal& from = journal(options.stream);
   const Offset offset = options.offset.value_or(from.oldest());
   if (offset > from.end()) {
-    throw invalid_params("offset", std::to_string(offset) + " has not been written yet, the end is at " +
-                                       std::to_string(from.end()));
+    throw invalid_params(
+        "offset", std::to_string(offset) + " has not been written yet, the end is at " + std::to_string(from.end()));
   }
   Waiter waiter(executor_);
   waiter.subscribe(changed_);
   waiter.subscribe(cancel.changed());
   const TimePoint deadline = options.wait ? deadline_after(options.wait) : Clock::now();
   const bool& stream_ended = options.stream == Stream::err ? err_ended_ : out_ended_;
-  const auto ended = [&] { return closed_ || (stream_ended && !starting_ && (dialect_ == nullptr || !options_.restart)); };
+  const auto ended = [&] {
+    return closed_ || (stream_ended && !starting_ && (dialect_ == nullptr || !options_.restart));
+  };
   while (offset == from.end() && !ended() && !cancel && Clock::now() < deadline) {
     co_await waiter.until(deadline);
   }

@@ -27,7 +27,7 @@ struct CreateOptions {
   std::optional<std::string> shell;
   std::vector<std::string> argv;  // not empty: this program instead of a shell
   bool tty = true;
-  std::string cwd;  // empty: ours
+  std::string cwd;                                        // empty: ours
   std::map<std::string, std::optional<std::string>> env;  // nullopt unsets
   bool clear_env = false;
   Profile profile = Profile::agent;

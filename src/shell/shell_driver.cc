@@ -27,9 +27,7 @@ Fd memory_file(const char* name) {
 }
 
 // The shell opens our descriptors by these names: nothing is left behind in any directory, whatever becomes of us.
-std::string path_of(const Fd& fd) {
-  return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(fd.get());
-}
+std::string path_of(const Fd& fd) { return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(fd.get()); }
 
 Pipe line_pipe(const Dialect& dialect) { return make_pipe(dialect.wants_packets() ? O_DIRECT : 0); }
 
@@ -94,7 +92,7 @@ bool ShellDriver::lines_taken() const {
 
 void ShellDriver::run(std::uint64_t number, std::string_view text, const Redirections& to) {
   std::string traps;
-  struct stat info {};
+  struct stat info{};
   if (careful_ && fstat(traps_.get(), &info) == 0 && info.st_size > 0) {
     traps.resize(static_cast<std::size_t>(info.st_size));
     const ssize_t n = pread(traps_.get(), traps.data(), traps.size(), 0);
