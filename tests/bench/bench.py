@@ -98,16 +98,23 @@ class Table:
         self.row(name, f"{value:.2f}{unit}", f"{'PASS' if kept else 'MISS'}  {bound}")
 
 
-def run_tool(build, name, *arguments):
-    """Lines of a measuring program, split into words."""
+def run_tool(build, name, *arguments, cpus=None):
+    """Lines of a measuring program, split into words; `cpus` are what it and all it starts may run on."""
     command = [f"{build}/tests/bench_{name}", f"{build}/rex-rpc", *map(str, arguments)]
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus or everywhere)
+    try:
+        output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    finally:
+        os.sched_setaffinity(0, everywhere)
     return [line.split() for line in output.splitlines()]
 
 
-def round_trips(table, build, rounds):
+def round_trips(table, build, rounds, title, cpus=None):
+    """Twice in a run: left alone, where half of the floor is one CPU waking another, and on one CPU, where it is not
+    and every microsecond of work shows."""
     measured = {}
-    for name, *numbers in run_tool(build, "rounds", rounds):
+    for name, *numbers in run_tool(build, "rounds", rounds, cpus=cpus):
         measured[name] = [float(number) for number in numbers]
     floor = measured["pty-bash"]
     names = {
@@ -121,7 +128,7 @@ def round_trips(table, build, rounds):
         "process-run": "process/run [\"true\"]",
         "spawn-bash-c": "posix_spawn `bash -c true`, wait",
     }
-    table.title("Round trips over stdio, µs (in turns)")
+    table.title(f"Round trips over stdio, µs, {title} (in turns)")
     print(f"  {'':<46}{'N':>6}{'median':>9}{'×floor':>8}{'p99':>9}{'×floor':>8}{'CPU':>8}  caller + called (shell)")
     for name, text in names.items():
         count, median, p99, caller, called, shell = measured[name]
@@ -247,7 +254,9 @@ def main():
     begin = time.monotonic()
     mode = ", quick" if quick else ""
     print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.2f}, Linux {os.uname().release}{mode}")
-    round_trips(table, build, 2000 if quick else 10000)
+    rounds = 2000 if quick else 10000
+    round_trips(table, build, rounds, "on all CPUs")
+    round_trips(table, build, rounds, "on one CPU", {max(os.sched_getaffinity(0))})
     from_python(table, program, 500 if quick else 2000)
     bulk(table, build, 1 if quick else 4)
     fleet(table, build, *((10, 20, 3) if quick else (30, 50, 9)))
