@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "shell/guardian.h"
+#include "shell/nursery.h"
 
 namespace rex::cli {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "rpc/method_table.h"
-#include "shell/guardian.h"
+#include "shell/nursery.h"
 #include "shell/sessions.h"
 
 namespace rex::methods {

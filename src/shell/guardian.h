@@ -7,28 +7,16 @@
 // descendant of the program, double-forked and setsid ones too, stays below it in the process tree. The guardian
 // reports the program's end with its true wait status, ends the whole tree when asked, and does so by itself when
 // the other end of its control socket is gone, which is also how it learns of a kill -9 of rex-rpc.
-// This file is the far side: plain blocking code that runs in those processes. Program (program.h) is our side.
+// This file is the guardian: plain blocking code that runs in a process of its own. nursery.h makes it, program.h is
+// our side of it.
 #pragma once
 
 #include <sys/resource.h>
 #include <sys/types.h>
 
 #include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "base/fd.h"
 
 namespace rex::shell {
-
-/// What to start. Strings are bytes without NUL. `cwd` empty means ours.
-struct Launch {
-  std::vector<std::string> argv;
-  std::vector<std::string> env;  // NAME=value; PATH in it decides where argv[0] is looked for
-  std::string cwd;
-  bool controlling_tty = false;  // standard output is a terminal that becomes the program's own
-};
 
 /// One step of ending a tree: send the signal to all, then wait up to this long for all to be gone.
 struct EndStep {
@@ -61,19 +49,8 @@ struct Report {
   rusage usage;
 };
 
-/// Our end of the nursery. Owned by main; must be made before any thread and while little is allocated.
-class Nursery {
- public:
-  Nursery() { start(); }
-
-  /// Starts a guardian for `launch` and hands it the program's standard input, output and error.
-  /// Returns our end of its control socket, whose first packet is `started` or `failed`. Throws OsError.
-  Fd spawn(const Launch& launch, int in, int out, int err);
-
- private:
-  void start();
-
-  Fd socket_;
-};
+/// Runs a guardian in a process that was forked for it. `received` are descriptors of: its control socket, the encoded
+/// launch, and the program's standard input, output and error. SIGCHLD must be blocked.
+[[noreturn]] void run_guardian(const int (&received)[5]);
 
 }  // namespace rex::shell

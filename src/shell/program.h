@@ -12,6 +12,7 @@
 
 #include "base/async.h"
 #include "shell/guardian.h"
+#include "shell/nursery.h"
 #include "shell/process_tree.h"
 
 namespace rex::shell {

@@ -2,7 +2,8 @@
 // in it. Knows no connection, no JSON and no transport: any number of callers wait on it at once, each as a cursor.
 //
 // All members run on the loop thread. Public tasks keep the session alive while they run. session.cc holds its life
-// (start, restart, pumps, close), session_run.cc jobs and waiting, session_control.cc signals, typing and stopping.
+// (start, restart, close), session_output.cc what comes from its program, session_run.cc jobs, session_wait.cc waiting
+// and reading, session_control.cc signals, typing and stopping.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,11 @@ namespace rex::shell {
 inline constexpr Milliseconds default_grace{2000};
 inline constexpr std::size_t max_kept_jobs = 1000;
 inline constexpr std::size_t max_command_bytes = std::size_t{15} << 20;
+
+inline constexpr std::size_t max_startup_output = 64 * 1024;
+
+/// Numbers of our own commands, far above those of jobs.
+inline constexpr std::uint64_t first_internal_number = std::uint64_t{1} << 40;
 
 /// How an ended job ended.
 struct JobEnd {
@@ -93,6 +99,12 @@ class Session : public std::enable_shared_from_this<Session> {
   Task<> source_startup_files(TimePoint deadline);
   Task<> ensure_alive();
   IncarnationOptions incarnation_options(std::string cwd) const;
+  void end_incarnation(Incarnation& which);
+  [[nodiscard]] std::string collect_startup() const;
+  [[nodiscard]] SessionState state();
+  [[noreturn]] void throw_ended() const;
+
+  // session_output.cc
   static Task<> pump_output(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> from, Stream stream);
   static Task<> pump_reports(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> from);
   static Task<> pump_isolated(std::shared_ptr<Session> self, std::shared_ptr<Job> job);
@@ -103,10 +115,6 @@ class Session : public std::enable_shared_from_this<Session> {
   bool drain_isolated(Job& job);
   void take_records(Incarnation& from);
   void program_ended(Incarnation& which);
-  void end_incarnation(Incarnation& which);
-  [[nodiscard]] std::string collect_startup() const;
-  [[nodiscard]] SessionState state();
-  [[noreturn]] void throw_ended() const;
   Journal& journal(Stream stream) { return stream == Stream::err ? *err_journal_ : journal_; }
 
   // session_run.cc

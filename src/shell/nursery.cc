@@ -1,0 +1,120 @@
+#include "shell/nursery.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "shell/guardian.h"
+
+namespace rex::shell {
+namespace {
+
+[[noreturn]] void run_nursery(int socket) {
+  prctl(PR_SET_NAME, "rex-nursery");
+  setsid();
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, nullptr);
+  default_signals();
+  struct sigaction ignore{};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGCHLD, &ignore, nullptr);  // guardians are never waited for
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  dup2(null, 0);
+  dup2(null, 1);
+  dup2(null, 2);  // whoever waits for the end of our standard error must not wait for a guardian
+  dup2(socket, 3);
+  close_from(4);
+  while (true) {
+    // The one thing asked of a nursery: [guardian's socket, launch, in, out, err].
+    int fds[5];
+    char byte = 0;
+    iovec data{&byte, 1};
+    alignas(cmsghdr) char space[CMSG_SPACE(sizeof fds)];
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = space;
+    message.msg_controllen = sizeof space;
+    const ssize_t n = recvmsg(3, &message, MSG_CMSG_CLOEXEC);
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    const cmsghdr* header = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+    if (header == nullptr || header->cmsg_len != CMSG_LEN(sizeof fds)) {
+      _exit(0);  // rex-rpc is gone
+    }
+    std::memcpy(fds, CMSG_DATA(header), sizeof fds);
+    if (fork() == 0) {
+      run_guardian(fds);
+    }
+    for (const int fd : fds) {
+      close(fd);
+    }
+  }
+}
+
+void send_fds(int socket, const int (&fds)[5]) {
+  char byte = 'g';
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof fds)] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof fds);
+  std::memcpy(CMSG_DATA(header), fds, sizeof fds);
+  if (sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {
+    throw os_error("cannot reach the process that starts programs", errno);
+  }
+}
+
+}  // namespace
+
+void Nursery::start() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    throw os_error("cannot make a socket pair", errno);
+  }
+  socket_.reset(ends[0]);
+  const Fd theirs(ends[1]);
+  const pid_t pid = fork();
+  if (pid < 0) {
+    throw os_error("cannot fork", errno);
+  }
+  if (pid == 0) {
+    run_nursery(ends[1]);
+  }
+}
+
+Fd Nursery::spawn(const Launch& launch, int in, int out, int err) {
+  const Fd memory(memfd_create("launch", MFD_CLOEXEC));
+  int ends[2];
+  if (!memory || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    throw os_error("cannot start a program", errno);
+  }
+  Fd ours(ends[0]);
+  const Fd theirs(ends[1]);
+  write_all(memory.get(), encode_launch(launch), "cannot describe the program to start");
+  const int fds[5] = {theirs.get(), memory.get(), in, out, err};
+  try {
+    send_fds(socket_.get(), fds);
+  } catch (const Error&) {  // somebody killed the nursery; a new one serves as well
+    start();
+    send_fds(socket_.get(), fds);
+  }
+  return ours;
+}
+
+}  // namespace rex::shell

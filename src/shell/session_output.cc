@@ -1,0 +1,149 @@
+// What comes from a session's program: the pumps that wait for it, and where it goes.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/time.h"
+#include "shell/session.h"
+
+namespace rex::shell {
+namespace {
+
+// One turn of a pump: after this much the loop looks at control messages, whatever floods the output.
+constexpr std::size_t pump_bytes = 256 * 1024;
+
+// At the end of a job: more than any terminal holds, so that only a background flood is cut here.
+constexpr std::size_t final_drain_bytes = std::size_t{4} << 20;
+
+}  // namespace
+
+// ---- pumps: each keeps the session and its incarnation alive until the descriptor it waits for is closed
+
+Task<> Session::pump_output(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> from, Stream stream) {
+  const std::function<void(std::string_view)> sink = [&](std::string_view bytes) {
+    self->take_output(*from, stream, bytes);
+  };
+  bool open = true;
+  while (open) {
+    AsyncFd* fd = from->output(stream);
+    if (fd == nullptr || !co_await fd->readable()) {
+      break;
+    }
+    open = from->drain(stream, pump_bytes, sink);
+    self->changed_.notify();
+  }
+  if (self->incarnation_ == from) {
+    (stream == Stream::out ? self->out_ended_ : self->err_ended_) = true;
+    self->program_ended(*from);
+    self->changed_.notify();
+  }
+}
+
+Task<> Session::pump_reports(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> from) {
+  while (co_await from->driver()->reports().readable()) {
+    self->take_records(*from);
+    self->changed_.notify();
+  }
+}
+
+Task<> Session::pump_isolated(std::shared_ptr<Session> self, std::shared_ptr<Job> job) {
+  while (job->isolated && co_await job->isolated->readable()) {
+    if (!self->drain_isolated(*job)) {
+      break;
+    }
+    self->changed_.notify();
+  }
+}
+
+Task<> Session::watch_replaced(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> which) {
+  if (co_await which->driver()->lines().broken() && is_alive(which->program().pid())) {
+    which->replaced = true;
+    self->changed_.notify();
+  }
+}
+
+Task<> Session::watch_program(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> which) {
+  Waiter waiter(self->executor_);
+  waiter.subscribe(which->program().exited());
+  while (!which->program().exit() && !self->closed_) {
+    co_await waiter.until(never);
+  }
+  if (self->incarnation_ == which) {
+    self->program_ended(*which);
+    self->changed_.notify();
+  }
+}
+
+// ---- what the pumps bring
+
+void Session::take_output(const Incarnation& from, Stream stream, std::string_view bytes) {
+  if (&from != incarnation_.get()) {
+    return;
+  }
+  if (!ready_) {
+    startup_.output.append(bytes.substr(0, max_startup_output - std::min(max_startup_output, startup_.output.size())));
+    return;
+  }
+  journal(stream).append(bytes);
+  last_output_ = Clock::now();
+  last_output_at_ = now_utc();
+}
+
+void Session::drain_output(Incarnation& from) {
+  from.drain(Stream::out, final_drain_bytes, [&](std::string_view bytes) { take_output(from, Stream::out, bytes); });
+  if (!options_.tty) {
+    from.drain(Stream::err, final_drain_bytes, [&](std::string_view bytes) { take_output(from, Stream::err, bytes); });
+  }
+}
+
+bool Session::drain_isolated(Job& job) {
+  char buffer[16 * 1024];
+  ssize_t n = 0;
+  while (job.isolated && (n = ::read(job.isolated->fd(), buffer, sizeof buffer)) > 0) {
+    if (!job.end) {  // what a background process adds later is nobody's output
+      take_output(*incarnation_, Stream::out, std::string_view(buffer, static_cast<std::size_t>(n)));
+    }
+  }
+  return n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+void Session::take_records(Incarnation& from) {
+  for (const Record& record : from.driver()->take_records()) {
+    if (record.number == 0 || record.number >= first_internal_number) {
+      drain_output(from);
+      internal_done_ = record.number == 0 ? first_internal_number : record.number;
+      internal_status_ = record.status;
+      cwd_ = true_cwd(from, record.cwd);
+    } else if (&from == incarnation_.get() && current_ && current_->number == record.number) {
+      drain_output(from);
+      drain_isolated(*current_);
+      end_job_by_record(from, record);
+    }
+  }
+}
+
+void Session::program_ended(Incarnation& which) {
+  const std::optional<ProgramExit>& exit = which.program().exit();
+  if (!exit) {
+    return;
+  }
+  if (which.driver() != nullptr) {
+    take_records(which);
+  }
+  drain_output(which);
+  // On pipes the output may go on in a child that still holds them; the program itself is what the job was.
+  if (!current_) {
+    return;
+  }
+  JobEnd end{};
+  end.state = dialect_ != nullptr ? RunState::shell_exited : exit->signal() ? RunState::signaled : RunState::exited;
+  end.exit_code = exit->exit_code();
+  end.signal = exit->signal();
+  end.cwd = cwd_;
+  end_job(std::move(end));
+}
+
+}  // namespace rex::shell

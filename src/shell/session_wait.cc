@@ -1,0 +1,117 @@
+// Waiting for one of several conditions, and reading the journal.
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "shell/session.h"
+
+namespace rex::shell {
+
+Task<WaitResult> Session::wait(WaitOptions options, Cancel& cancel) {
+  const std::shared_ptr<Session> self = shared_from_this();
+  Waiter waiter(executor_);
+  waiter.subscribe(changed_);
+  waiter.subscribe(cancel.changed());
+  while (starting_ && !closed_) {
+    co_await waiter.until(never);
+  }
+  const std::shared_ptr<Job> job = find_job(options.job);
+  const Offset from = options.from.value_or(job ? job->from : journal_.oldest());
+  std::vector<std::optional<Scanner>> scanners(options.any.size());
+  for (std::size_t i = 0; i < options.any.size(); ++i) {
+    const Condition& condition = options.any[i];
+    if (condition.kind == Condition::Kind::match) {
+      scanners[i].emplace(PatternSet::one(condition.pattern, "any[" + std::to_string(i) + "].match"),
+                          condition.from.value_or(from), condition.strip_ansi);
+    } else if (condition.kind == Condition::Kind::exit && !job) {
+      throw invalid_params("any[" + std::to_string(i) + "].exit", "no job has been run in this session");
+    }
+  }
+  const TimePoint begin = Clock::now();
+  const TimePoint deadline = deadline_after(options.wait);
+  WaitResult result{std::nullopt, std::nullopt, 0};
+  std::optional<Match> match;
+  while (true) {
+    const TimePoint now = Clock::now();
+    TimePoint next_look = deadline;
+    for (std::size_t i = 0; i < options.any.size() && !result.met; ++i) {
+      const Condition& condition = options.any[i];
+      bool met = false;
+      switch (condition.kind) {
+        case Condition::Kind::exit: met = job->is_over(); break;
+        case Condition::Kind::bytes: met = journal_.end() >= condition.bytes; break;
+        case Condition::Kind::match: met = (match = scan(*scanners[i])).has_value(); break;
+        case Condition::Kind::quiet: {
+          const TimePoint silent = std::max(last_output_, job ? job->started : begin) + condition.quiet;
+          met = now >= silent;
+          next_look = std::min(next_look, silent);
+          break;
+        }
+      }
+      if (met) {
+        result.met = i;
+      }
+    }
+    if (result.met || cancel || closed_ || now >= deadline) {
+      break;
+    }
+    co_await waiter.until(next_look);
+  }
+  result.next = journal_.end();
+  if (job) {
+    result.result = result_of(*job, from, match ? std::optional(match->from) : std::nullopt, options.output);
+    result.next = std::max(result.result->output.next, from);
+    if (match) {
+      result.result->state = RunState::matched;
+      result.result->output.next = match->to;
+      result.next = match->to;
+      match->index = *result.met;
+      result.result->expect = std::move(match);
+    }
+  } else if (match) {
+    result.next = match->to;
+  }
+  co_return result;
+}
+
+Task<ReadResult> Session::read(ReadOptions options, Cancel& cancel) {
+  const std::shared_ptr<Session> self = shared_from_this();
+  if (options.stream == Stream::err && !err_journal_) {
+    throw invalid_params("stream", "a session with a terminal has one stream, stdout");
+  }
+  Journal& from = journal(options.stream);
+  const Offset offset = options.offset.value_or(from.oldest());
+  if (offset > from.end()) {
+    throw invalid_params(
+        "offset", std::to_string(offset) + " has not been written yet, the end is at " + std::to_string(from.end()));
+  }
+  Waiter waiter(executor_);
+  waiter.subscribe(changed_);
+  waiter.subscribe(cancel.changed());
+  const TimePoint deadline = options.wait ? deadline_after(options.wait) : Clock::now();
+  const bool& stream_ended = options.stream == Stream::err ? err_ended_ : out_ended_;
+  const auto ended = [&] {
+    return closed_ || (stream_ended && !starting_ && (dialect_ == nullptr || !options_.restart));
+  };
+  while (offset == from.end() && !ended() && !cancel && Clock::now() < deadline) {
+    co_await waiter.until(deadline);
+  }
+  if (offset < from.oldest()) {
+    throw Error(Fault::OffsetGone, "offset " + std::to_string(offset) + " is no longer held; the oldest byte is at " +
+                                       std::to_string(from.oldest()))
+        .with("oldest", static_cast<std::int64_t>(from.oldest()))
+        .with("next", static_cast<std::int64_t>(from.end()));
+  }
+  ReadResult result{};
+  result.data.resize(std::min<Offset>(options.max_bytes, from.end() - offset));
+  result.data.resize(from.read(offset, result.data.data(), result.data.size()));
+  result.from = offset;
+  result.next = offset + result.data.size();
+  result.oldest = from.oldest();
+  result.end = from.end();
+  result.eof = result.next == result.end && ended();
+  result.state = state();
+  co_return result;
+}
+
+}  // namespace rex::shell
