@@ -25,7 +25,8 @@ struct Subject {
 
 /// A real shell on a bare raw pty, driven the cheapest way that still sees the end of a command: `true` and `echo` on
 /// one line, and the line feed of `echo` is the answer. No prompt, editing or history; and no exit code, directory,
-/// journal, JSON or guard against what a command may do. With bash, this is the floor that the targets mean.
+/// journal, JSON or guard against what a command may do. With bash, this is the floor that the targets
+/// mean: 18 to 25 µs where they were set, with both processes on one CPU; over two CPUs it is about twice that.
 std::unique_ptr<RawPty> bare_shell(const std::vector<std::string>& argv, const std::string& setup) {
   auto pty = std::make_unique<RawPty>(argv);
   pty->type("unset MAILCHECK PROMPT_COMMAND; " + setup + "echo\n");
