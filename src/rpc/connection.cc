@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "rpc/batch.h"
+
 namespace rex::rpc {
 
 using nlohmann::json;
@@ -11,7 +13,6 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t read_bytes = 64u << 10;
-constexpr std::size_t kept_bytes = 1u << 20;  // capacity an idle output may keep
 constexpr std::int64_t retry_after_ms = 100;
 
 void must_not_escape(const std::exception_ptr& escaped) {
@@ -29,51 +30,6 @@ std::string new_incident() {
 
 }  // namespace
 
-/// The answers of one batch; they leave together when the last of them is there.
-class Batch {
- public:
-  explicit Batch(std::size_t messages) : replies_(messages) {}
-  void expect_one() { ++missing_; }
-  void put(std::size_t slot, std::string reply) { replies_[slot] = std::move(reply); }
-  /// True when that was the last.
-  bool one_less() { return --missing_ == 0; }
-
-  /// Empty if there is nothing to answer.
-  [[nodiscard]] std::string text() const {
-    std::string text;
-    for (const std::string& reply : replies_) {
-      if (!reply.empty()) {
-        text += text.empty() ? '[' : ',';
-        text += reply;
-      }
-    }
-    return text.empty() ? text : text + ']';
-  }
-
- private:
-  std::vector<std::string> replies_;  // at most limits.batch
-  std::size_t missing_ = 1;           // the batch itself, while it is taken apart
-};
-
-/// One request of ours that waits for the peer. Takes itself off the list, also when its coroutine is destroyed.
-struct Connection::Outgoing {
-  Outgoing(Connection& owner, std::string its_id) : connection(owner), id(std::move(its_id)), waiter(owner.executor_) {
-    connection.outgoing_.emplace(id, this);
-  }
-  Outgoing(const Outgoing&) = delete;
-  Outgoing& operator=(const Outgoing&) = delete;
-  ~Outgoing() { connection.outgoing_.erase(id); }
-
-  Connection& connection;
-  std::string id;
-  Waiter waiter;
-  std::optional<Response> response;
-};
-
-void Call::progress(const json& token, const json& value) {
-  connection_->notify("$/progress", json{{"token", token}, {"value", value}});
-}
-
 Connection::Connection(Executor executor, std::unique_ptr<Transport> transport, Service& service, Options options)
     : executor_(executor),
       transport_(std::move(transport)),
@@ -86,7 +42,7 @@ Connection::~Connection() = default;
 
 Task<> Connection::run() {
   const Self self = shared_from_this();
-  spawn(executor_, watch_peer(self), must_not_escape);
+  start(watch_peer(self));
   Waiter waiter(executor_);
   waiter.subscribe(drained_);
   waiter.subscribe(answered_);
@@ -120,6 +76,9 @@ Task<> Connection::run() {
   }
   lose(decoder_.broken().empty() ? "end of input" : decoder_.broken());
 }
+
+/// For tasks that see to their own failures: what escapes from one is a bug, and ends the loop.
+void Connection::start(Task<> task) { spawn(executor_, std::move(task), must_not_escape); }
 
 /// 0 at the end, whatever its cause.
 Task<std::size_t> Connection::read(std::span<char> buffer) {
@@ -212,7 +171,7 @@ void Connection::take_request(Request request, const std::shared_ptr<Batch>& bat
   }
   auto call = std::make_shared<Call>(shared_from_this(), id);
   calls_.emplace(key, call);
-  spawn(executor_, serve(std::move(call), std::move(key), std::move(request), batch, slot), must_not_escape);
+  start(serve(std::move(call), std::move(key), std::move(request), batch, slot));
 }
 
 /// The one place where an answer is made: whichever way the handler ends, there is exactly one.
@@ -279,120 +238,6 @@ void Connection::take_cancel(const Request& notification) {
   }
 }
 
-void Connection::take_response(Response response) {
-  const auto found = outgoing_.find(response.id);
-  const bool asked = found != outgoing_.end() && !found->second->response;
-  if (!asked || !response.well_formed) {
-    if (++stray_responses_ > options_.limits.stray_responses) {
-      close("too many answers to nothing that was asked");
-      return;
-    }
-  }
-  if (asked) {
-    found->second->response = std::move(response);
-    found->second->waiter.wake();
-  }
-}
-
-Task<json> Connection::call(std::string method, json params) {
-  const Self self = shared_from_this();
-  Outgoing outgoing(*this, std::to_string(next_id_++));
-  send(request_message(outgoing.id, method, params));
-  while (!outgoing.response && !closed_ && !input_ended_) {
-    co_await outgoing.waiter.until(never);
-  }
-  if (!outgoing.response) {
-    throw Error(Fault::HostLost, "the connection ended before the answer").executed(Executed::unknown);
-  }
-  Response& response = *outgoing.response;
-  if (!response.well_formed) {
-    throw Error(Fault::HostProtocol, "an answer that is neither a result nor an error").executed(Executed::unknown);
-  }
-  if (response.error) {
-    throw std::move(*response.error);
-  }
-  co_return std::move(response.result);
-}
-
-void Connection::notify(std::string_view method, const json& params) {
-  send(request_message(std::nullopt, method, params));
-}
-
-void Connection::answer(const std::shared_ptr<Batch>& batch, std::size_t slot, std::string reply) {
-  if (!batch) {
-    send(reply);
-    return;
-  }
-  batch->put(slot, std::move(reply));
-  count_out(batch);
-}
-
-void Connection::count_out(const std::shared_ptr<Batch>& batch) {
-  if (batch->one_less()) {
-    if (const std::string text = batch->text(); !text.empty()) {
-      send(text);
-    }
-  }
-}
-
-void Connection::send(std::string_view body) {
-  if (closed_) {
-    return;
-  }
-  output_ += frame_header(decoder_.framing(), body.size());
-  output_ += body;
-  output_ += frame_trailer(decoder_.framing());
-  if (!corked_) {
-    flush();
-  }
-}
-
-/// Writes what the peer takes at once: an answer usually costs no further turn of the loop.
-void Connection::flush() {
-  if (closed_ || draining_ || unsent_bytes() == 0) {
-    return;
-  }
-  try {
-    sent_ += transport_->try_write(std::string_view(output_).substr(sent_));
-  } catch (const Error& error) {
-    lose(error.message());
-    return;
-  }
-  if (unsent_bytes() > 0) {
-    draining_ = true;
-    spawn(executor_, drain(shared_from_this()), must_not_escape);
-    return;
-  }
-  output_.clear();
-  sent_ = 0;
-  if (output_.capacity() > kept_bytes) {
-    output_.shrink_to_fit();
-  }
-}
-
-Task<> Connection::drain(Self self) {
-  while (!closed_ && unsent_bytes() > 0) {
-    co_await transport_->writable();
-    if (closed_) {
-      break;
-    }
-    try {
-      sent_ += transport_->try_write(std::string_view(output_).substr(sent_));
-    } catch (const Error& error) {
-      lose(error.message());
-      break;
-    }
-    if (sent_ > kept_bytes && sent_ > output_.size() / 2) {
-      output_.erase(0, sent_);
-      sent_ = 0;
-    }
-    drained_.notify();
-  }
-  draining_ = false;
-  flush();
-  drained_.notify();
-}
-
 void Connection::close(std::string_view reason) {
   flush();
   lose(reason);
@@ -409,12 +254,6 @@ void Connection::lose(std::string_view reason) {
   transport_->close();
   wake_outgoing();
   closed_event_.notify();
-}
-
-void Connection::wake_outgoing() {
-  for (const auto& [id, outgoing] : outgoing_) {
-    outgoing->waiter.wake();
-  }
 }
 
 void Connection::log(const std::string& line) const {

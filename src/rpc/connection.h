@@ -100,6 +100,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Outgoing;
   using Self = std::shared_ptr<Connection>;  // a task's share: calls and writes outlive run()
 
+  void start(Task<> task);
   Task<> watch_peer(Self self);
   Task<> drain(Self self);
   Task<> serve(std::shared_ptr<Call> call, std::string key, Request request, std::shared_ptr<Batch> batch,

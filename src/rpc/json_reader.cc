@@ -1,11 +1,10 @@
 #include "rpc/json_reader.h"
 
-#include <charconv>
-#include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "base/encoding.h"
+#include "rpc/json_text.h"
 
 namespace rex::rpc {
 
@@ -13,46 +12,24 @@ namespace {
 
 using nlohmann::json;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-json number_of(const std::string& token, bool integer) {
-  const char* const end = token.data() + token.size();
-  if (integer) {
-    std::int64_t small = 0;
-    if (std::from_chars(token.data(), end, small).ec == std::errc()) {
-      return small;
-    }
-    std::uint64_t large = 0;
-    if (token.front() != '-' && std::from_chars(token.data(), end, large).ec == std::errc()) {
-      return large;
-    }
-  }
-  double real = 0;
-  if (std::from_chars(token.data(), end, real).ec != std::errc()) {
-    real = std::strtod(token.c_str(), nullptr);  // out of range: an infinity or zero, which no typed reader mistakes
-  }
-  return real;
-}
-
 /// One pass over one text, without recursion. While something is refused it goes on checking the syntax, but builds
 /// nothing: malformed always comes before refused.
 class Reader {
  public:
-  Reader(std::string_view text, const Limits& limits)
-      : limits_(limits), begin_(text.data()), p_(begin_), end_(begin_ + text.size()) {}
+  Reader(std::string_view text, const Limits& limits) : limits_(limits), in_(text) {}
 
   Document read() {
-    skip_space();
-    if (p_ != end_ && *p_ != '[') {
+    in_.skip_space();
+    if (!in_.at_end() && in_.peek() != '[') {
       document_.passages.emplace_back();
     }
     bool sound = begin_value(&document_.root, nullptr);
     while (sound && !levels_.empty()) {
       sound = !deep_.empty() ? next_too_deep() : levels_.back().is_object ? next_member() : next_element();
     }
-    skip_space();
-    if (!sound || p_ != end_) {
-      document_.refused = Error(Fault::ParseError, "not JSON, from byte " + std::to_string(p_ - begin_) + " on");
+    in_.skip_space();
+    if (!sound || !in_.at_end()) {
+      document_.refused = Error(Fault::ParseError, "not JSON, from byte " + std::to_string(in_.offset()) + " on");
     }
     return std::move(document_);
   }
@@ -66,28 +43,6 @@ class Reader {
     std::string_view* span;  // where to note the extent of this container, or null
   };
 
-  void skip_space() {
-    while (p_ != end_ && (*p_ == ' ' || *p_ == '\n' || *p_ == '\t' || *p_ == '\r')) {
-      ++p_;
-    }
-  }
-
-  bool take(char c) {
-    if (p_ == end_ || *p_ != c) {
-      return false;
-    }
-    ++p_;
-    return true;
-  }
-
-  bool take_word(std::string_view word) {
-    if (!std::string_view(p_, static_cast<std::size_t>(end_ - p_)).starts_with(word)) {
-      return false;
-    }
-    p_ += word.size();
-    return true;
-  }
-
   void refuse(Error error) {
     if (!document_.passages.empty() && !document_.passages.back().refused) {
       document_.passages.back().refused = std::move(error);
@@ -99,10 +54,10 @@ class Reader {
   /// Whether the innermost container is a message itself, so that its members are the envelope.
   bool in_envelope() const { return levels_.size() == (is_batch() ? 2u : 1u); }
 
-  /// Puts the value at p_ into `into` (unless null) and its extent into `span` (unless null). A container is only
+  /// Puts the next value into `into` (unless null) and its extent into `span` (unless null). A container is only
   /// opened.
   bool begin_value(json* into, std::string_view* span) {
-    if (p_ == end_) {
+    if (in_.at_end()) {
       return false;
     }
     if (++values_ == limits_.json_values + 1) {
@@ -112,31 +67,31 @@ class Reader {
     if (document_.refused) {
       into = nullptr;
     }
-    const char* const start = p_;
+    const char* const start = in_.here();
     bool sound = false;
-    switch (*p_) {
+    switch (in_.peek()) {
       case '{':
       case '[': return open(into, span);
       case '"':
-        sound = read_string();
+        sound = in_.read_string(text_);
         store(into, text_);
         break;
       case 't':
-        sound = take_word("true");
+        sound = in_.take_word("true");
         store(into, true);
         break;
       case 'f':
-        sound = take_word("false");
+        sound = in_.take_word("false");
         store(into, false);
         break;
       case 'n':
-        sound = take_word("null");
+        sound = in_.take_word("null");
         store(into, nullptr);
         break;
       default: sound = read_number(into);
     }
     if (span != nullptr) {
-      *span = std::string_view(start, static_cast<std::size_t>(p_ - start));
+      *span = in_.since(start);
     }
     return sound;
   }
@@ -149,27 +104,27 @@ class Reader {
   }
 
   bool open(json* into, std::string_view* span) {
-    const bool is_object = *p_ == '{';
+    const bool is_object = in_.peek() == '{';
     if (levels_.size() == limits_.json_depth) {
       if (building_) {  // once: a text of brackets would make millions of these
         refuse(limit_exceeded("jsonDepth", static_cast<std::int64_t>(limits_.json_depth) + 1,
                               static_cast<std::int64_t>(limits_.json_depth)));
       }
-      deep_ += *p_++;
+      deep_ += in_.next();
       return true;
     }
     store(into, is_object ? json::object() : json::array());
-    levels_.push_back({into, is_object, 0, p_, span});
-    ++p_;
+    levels_.push_back({into, is_object, 0, in_.here(), span});
+    in_.next();
     return true;
   }
 
   bool close() {
     const Level level = levels_.back();
     levels_.pop_back();
-    ++p_;
+    in_.next();
     if (level.span != nullptr) {
-      *level.span = std::string_view(level.start, static_cast<std::size_t>(p_ - level.start));
+      *level.span = in_.since(level.start);
     }
     if (levels_.empty() && !level.is_object && level.count > limits_.batch && !document_.refused) {
       document_.refused =
@@ -181,16 +136,16 @@ class Reader {
   /// At the end of a container, or after the comma before its next item. False for a syntax error.
   bool next_item(char closing, bool* closed) {
     Level& level = levels_.back();
-    skip_space();
-    *closed = p_ != end_ && *p_ == closing;
+    in_.skip_space();
+    *closed = !in_.at_end() && in_.peek() == closing;
     if (*closed) {
       return close();
     }
-    if (level.count > 0 && !take(',')) {
+    if (level.count > 0 && !in_.take(',')) {
       return false;
     }
     ++level.count;
-    skip_space();
+    in_.skip_space();
     return true;
   }
 
@@ -242,29 +197,29 @@ class Reader {
   bool next_too_deep() {
     const bool is_object = deep_.back() == '{' || deep_.back() == '}';
     const char closing = is_object ? '}' : ']';
-    skip_space();
-    if (take(closing)) {
+    in_.skip_space();
+    if (in_.take(closing)) {
       deep_.pop_back();
       return true;
     }
-    if (deep_.back() == closing && !take(',')) {
+    if (deep_.back() == closing && !in_.take(',')) {
       return false;
     }
     deep_.back() = closing;
-    skip_space();
+    in_.skip_space();
     return (!is_object || read_key()) && begin_value(nullptr, nullptr);
   }
 
   bool read_key() {
-    skip_space();
-    if (!read_string()) {
+    in_.skip_space();
+    if (!in_.read_string(text_)) {
       return false;
     }
-    skip_space();
-    if (!take(':')) {
+    in_.skip_space();
+    if (!in_.take(':')) {
       return false;
     }
-    skip_space();
+    in_.skip_space();
     return true;
   }
 
@@ -287,134 +242,22 @@ class Reader {
     return &passage.id;
   }
 
-  /// The string at p_, decoded into text_. That its bytes are UTF-8 has been seen to before.
-  bool read_string() {
-    text_.clear();
-    if (!take('"')) {
-      return false;
-    }
-    while (p_ != end_) {
-      const char* const run = p_;
-      while (p_ != end_ && *p_ != '"' && *p_ != '\\' && static_cast<unsigned char>(*p_) >= 0x20) {
-        ++p_;
-      }
-      text_.append(run, p_);
-      if (take('"')) {
-        return true;
-      }
-      if (!take('\\') || !read_escape()) {
-        return false;
-      }
-    }
-    return false;
-  }
-
-  bool read_escape() {
-    if (p_ == end_) {
-      return false;
-    }
-    const char c = *p_++;
-    switch (c) {
-      case '"':
-      case '\\':
-      case '/': text_ += c; return true;
-      case 'b': text_ += '\b'; return true;
-      case 'f': text_ += '\f'; return true;
-      case 'n': text_ += '\n'; return true;
-      case 'r': text_ += '\r'; return true;
-      case 't': text_ += '\t'; return true;
-      case 'u': break;
-      default: return false;
-    }
-    std::uint32_t code = 0;
-    std::uint32_t low = 0;
-    if (!read_hex(&code)) {
-      return false;
-    }
-    if (code >= 0xd800 && code < 0xe000) {
-      if (code >= 0xdc00 || !take('\\') || !take('u') || !read_hex(&low) || low < 0xdc00 || low >= 0xe000) {
-        return false;  // half a character cannot be written in UTF-8
-      }
-      code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-    }
-    append_utf8(code);
-    return true;
-  }
-
-  bool read_hex(std::uint32_t* code) {
-    if (end_ - p_ < 4) {
-      return false;
-    }
-    const auto [stop, error] = std::from_chars(p_, p_ + 4, *code, 16);
-    const bool sound = error == std::errc() && stop == p_ + 4;
-    p_ += sound ? 4 : 0;
-    return sound;
-  }
-
-  void append_utf8(std::uint32_t code) {
-    const auto add = [this](std::uint32_t byte) { text_ += static_cast<char>(byte); };
-    if (code < 0x80) {
-      add(code);
-      return;
-    }
-    if (code < 0x800) {
-      add(0xc0 | code >> 6);
-    } else {
-      if (code < 0x10000) {
-        add(0xe0 | code >> 12);
-      } else {
-        add(0xf0 | code >> 18);
-        add(0x80 | (code >> 12 & 0x3f));
-      }
-      add(0x80 | (code >> 6 & 0x3f));
-    }
-    add(0x80 | (code & 0x3f));
-  }
-
-  bool read_digits() {
-    const char* const start = p_;
-    while (p_ != end_ && is_digit(*p_)) {
-      ++p_;
-    }
-    return p_ != start;
-  }
-
   bool read_number(json* into) {
-    const char* const start = p_;
-    bool integer = true;
-    take('-');
-    if (!take('0') && !read_digits()) {
+    Number number;
+    if (!in_.read_number(&number)) {
       return false;
     }
-    if (take('.')) {
-      integer = false;
-      if (!read_digits()) {
-        return false;
-      }
-    }
-    if (take('e') || take('E')) {
-      integer = false;
-      if (!take('+')) {
-        take('-');
-      }
-      if (!read_digits()) {
-        return false;
-      }
-    }
-    const auto bytes = static_cast<std::size_t>(p_ - start);
-    if (bytes > limits_.number_bytes) {
-      Error error(Fault::InvalidRequest, "a number of " + std::to_string(bytes) + " bytes");
+    if (number.text.size() > limits_.number_bytes) {
+      Error error(Fault::InvalidRequest, "a number of " + std::to_string(number.text.size()) + " bytes");
       refuse(std::move(error).with("reason", "numberTooLong"));
     } else if (into != nullptr) {
-      *into = number_of(std::string(start, bytes), integer);
+      *into = value_of(number);
     }
     return true;
   }
 
   const Limits& limits_;
-  const char* begin_;
-  const char* p_;
-  const char* end_;
+  Scanner in_;
   Document document_;
   std::vector<Level> levels_;  // at most limits.json_depth
   std::string deep_;           // what is open below that

@@ -1,0 +1,159 @@
+// What a Connection says (connection.h): answers, notifications, and requests of its own with the wait for their
+// answers; and how the bytes reach the transport without anyone waiting. Knows nothing of what is read from the peer
+// except those answers.
+#include <optional>
+#include <utility>
+
+#include "rpc/batch.h"
+#include "rpc/connection.h"
+
+namespace rex::rpc {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kept_bytes = 1u << 20;  // capacity an idle output may keep
+
+}  // namespace
+
+/// One request of ours that waits for the peer. Takes itself off the list, also when its coroutine is destroyed.
+struct Connection::Outgoing {
+  Outgoing(Connection& owner, std::string its_id) : connection(owner), id(std::move(its_id)), waiter(owner.executor_) {
+    connection.outgoing_.emplace(id, this);
+  }
+  Outgoing(const Outgoing&) = delete;
+  Outgoing& operator=(const Outgoing&) = delete;
+  ~Outgoing() { connection.outgoing_.erase(id); }
+
+  Connection& connection;
+  std::string id;
+  Waiter waiter;
+  std::optional<Response> response;
+};
+
+void Call::progress(const json& token, const json& value) {
+  connection_->notify("$/progress", json{{"token", token}, {"value", value}});
+}
+
+Task<json> Connection::call(std::string method, json params) {
+  const Self self = shared_from_this();
+  Outgoing outgoing(*this, std::to_string(next_id_++));
+  send(request_message(outgoing.id, method, params));
+  while (!outgoing.response && !closed_ && !input_ended_) {
+    co_await outgoing.waiter.until(never);
+  }
+  if (!outgoing.response) {
+    throw Error(Fault::HostLost, "the connection ended before the answer").executed(Executed::unknown);
+  }
+  Response& response = *outgoing.response;
+  if (!response.well_formed) {
+    throw Error(Fault::HostProtocol, "an answer that is neither a result nor an error").executed(Executed::unknown);
+  }
+  if (response.error) {
+    throw std::move(*response.error);
+  }
+  co_return std::move(response.result);
+}
+
+void Connection::take_response(Response response) {
+  const auto found = outgoing_.find(response.id);
+  const bool asked = found != outgoing_.end() && !found->second->response;
+  if (!asked || !response.well_formed) {
+    if (++stray_responses_ > options_.limits.stray_responses) {
+      close("too many answers to nothing that was asked");
+      return;
+    }
+  }
+  if (asked) {
+    found->second->response = std::move(response);
+    found->second->waiter.wake();
+  }
+}
+
+void Connection::wake_outgoing() {
+  for (const auto& [id, outgoing] : outgoing_) {
+    outgoing->waiter.wake();
+  }
+}
+
+void Connection::notify(std::string_view method, const json& params) {
+  send(request_message(std::nullopt, method, params));
+}
+
+void Connection::answer(const std::shared_ptr<Batch>& batch, std::size_t slot, std::string reply) {
+  if (!batch) {
+    send(reply);
+    return;
+  }
+  batch->put(slot, std::move(reply));
+  count_out(batch);
+}
+
+void Connection::count_out(const std::shared_ptr<Batch>& batch) {
+  if (batch->one_less()) {
+    if (const std::string text = batch->text(); !text.empty()) {
+      send(text);
+    }
+  }
+}
+
+void Connection::send(std::string_view body) {
+  if (closed_) {
+    return;
+  }
+  output_ += frame_header(decoder_.framing(), body.size());
+  output_ += body;
+  output_ += frame_trailer(decoder_.framing());
+  if (!corked_) {
+    flush();
+  }
+}
+
+/// Writes what the peer takes at once: an answer usually costs no further turn of the loop.
+void Connection::flush() {
+  if (closed_ || draining_ || unsent_bytes() == 0) {
+    return;
+  }
+  try {
+    sent_ += transport_->try_write(std::string_view(output_).substr(sent_));
+  } catch (const Error& error) {
+    lose(error.message());
+    return;
+  }
+  if (unsent_bytes() > 0) {
+    draining_ = true;
+    start(drain(shared_from_this()));
+    return;
+  }
+  output_.clear();
+  sent_ = 0;
+  if (output_.capacity() > kept_bytes) {
+    output_.shrink_to_fit();
+  }
+}
+
+Task<> Connection::drain(Self self) {
+  while (!closed_ && unsent_bytes() > 0) {
+    co_await transport_->writable();
+    if (closed_) {
+      break;
+    }
+    try {
+      sent_ += transport_->try_write(std::string_view(output_).substr(sent_));
+    } catch (const Error& error) {
+      lose(error.message());
+      break;
+    }
+    if (sent_ > kept_bytes && sent_ > output_.size() / 2) {
+      output_.erase(0, sent_);
+      sent_ = 0;
+    }
+    drained_.notify();
+  }
+  draining_ = false;
+  flush();
+  drained_.notify();
+}
+
+}  // namespace rex::rpc

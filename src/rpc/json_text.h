@@ -1,0 +1,75 @@
+// The text of JSON (RFC 8259), token by token: spaces, words, strings with their escapes, numbers. Knows no value that
+// holds another, no message and no limit: those are json_reader's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace rex::rpc {
+
+/// A number as written.
+struct Number {
+  std::string_view text;
+  bool integer = true;  // neither a fraction nor an exponent
+};
+
+/// An integer if it is written as one and 64 bits hold it, else the nearest double.
+nlohmann::json value_of(const Number& number);
+
+/// A place in a text, which must outlive it. Each reading moves on over what it took, and a failed one stays where the
+/// text ceased to be JSON. That the bytes are UTF-8 has been seen to before.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : begin_(text.data()), p_(begin_), end_(begin_ + text.size()) {}
+
+  [[nodiscard]] bool at_end() const { return p_ == end_; }
+  /// Not at the end, like next().
+  [[nodiscard]] char peek() const { return *p_; }
+  char next() { return *p_++; }
+  [[nodiscard]] const char* here() const { return p_; }
+  [[nodiscard]] std::string_view since(const char* start) const {
+    return std::string_view(start, static_cast<std::size_t>(p_ - start));
+  }
+  [[nodiscard]] std::size_t offset() const { return static_cast<std::size_t>(p_ - begin_); }
+
+  void skip_space() {
+    while (p_ != end_ && (*p_ == ' ' || *p_ == '\n' || *p_ == '\t' || *p_ == '\r')) {
+      ++p_;
+    }
+  }
+
+  bool take(char c) {
+    if (p_ == end_ || *p_ != c) {
+      return false;
+    }
+    ++p_;
+    return true;
+  }
+
+  bool take_word(std::string_view word) {
+    if (!std::string_view(p_, static_cast<std::size_t>(end_ - p_)).starts_with(word)) {
+      return false;
+    }
+    p_ += word.size();
+    return true;
+  }
+
+  /// The string that begins here, decoded, in place of what `text` held. False if there is none, and for half a
+  /// surrogate pair.
+  bool read_string(std::string& text);
+  bool read_number(Number* number);
+
+ private:
+  bool read_escape(std::string& text);
+  bool read_hex(std::uint32_t* code);
+  bool read_digits();
+
+  const char* begin_;
+  const char* p_;
+  const char* end_;
+};
+
+}  // namespace rex::rpc
