@@ -89,7 +89,7 @@ class Processes(RexCase):
 
     @in_shells()
     def test_P09_a_stopped_child_does_not_hold_up_close(self, session):
-        pid = int(session.output("sh -c 'kill -STOP $$' & echo $!").split()[-1])
+        pid = int(session.output("sh -c 'kill -STOP $$' & echo pid=$!").split("pid=")[1].split()[0])
         self.assertTrue(until(lambda: alive(pid)))
         begun = time.monotonic()
         self.assertEqual(session.call("close", graceMs=500)["survivors"], [])
