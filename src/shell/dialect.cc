@@ -10,6 +10,15 @@ std::string redirections(const Redirections& to) {
   return " <" + to.input + (to.output ? " >" + *to.output + " 2>&1" : "");
 }
 
+bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
+  for (const std::string_view word : words) {
+    if (text.find(word) != std::string_view::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// Whether one of `words` stands in `text` between characters that no word of a shell is made of.
 bool has_word(std::string_view text, std::initializer_list<std::string_view> words) {
   constexpr std::string_view breaks = " \t\n;&|(){}`\"'\\";
@@ -28,10 +37,11 @@ bool has_word(std::string_view text, std::initializer_list<std::string_view> wor
   return false;
 }
 
-// How the words of bash are chosen (each was broken once, the matrix is in tests/shell/dialect_matrix.cc):
-// - `.` overwrites PIPESTATUS; a RETURN trap still sees the command's own, and `$_`. It runs __rex_t, which leaves
-//   nested `.` alone (the function stack tells), puts -e -x -v aside so that `.` returning non-zero ends no shell and
-//   traces nothing of ours, and on failure asks for the ERR trap to be put aside, which `.` would fire a second time.
+// How the words of bash are chosen (each was broken once; tests/e2e/test_swerex_table.py and
+// test_scenarios_d.py know how):
+// - `.` overwrites PIPESTATUS; a RETURN trap still sees the command's own, and `$_`. With care it runs __rex_t, which
+//   leaves nested `.` alone (the function stack tells), puts -e -x -v aside so that `.` returning non-zero ends no
+//   shell and traces nothing of ours, and on failure asks for the ERR trap to be put aside, which `.` would fire again.
 // - __rex_s gives the next command its true `$?` and `$_`, as the first of an && list so that neither -e nor ERR acts.
 // - Assigning POSIXLY_CORRECT makes `unset` a special builtin that beats functions: a user's function named builtin,
 //   printf or unset is harmless. Backslashes beat aliases.
@@ -66,16 +76,16 @@ __rex_t() {
 __rex_r() {
   [[ $- == *[exv]* ]] && __rex_o=$- && \set +exv
   [[ $2 == "$__rex_n" ]] && \return 0
-  if [[ $3 && ! -o posix ]]; then POSIXLY_CORRECT=y; \unset -f builtin; \unset POSIXLY_CORRECT; fi
+  if [[ ! -o posix ]]; then POSIXLY_CORRECT=y; \unset -f builtin; \unset POSIXLY_CORRECT; fi
   local IFS=' '
   builtin printf '%s %s|%s|%s|%s\0' "$2" "$1" "${__rex_ps-}" "${__rex_o-}" "$PWD" >|)" +
            paths.report + R"(
-  __rex_n=$2 __rex_q=$1 __rex_ps= PS0= PS1= PS2= PROMPT_COMMAND=
+  __rex_n=$2 __rex_ps= PS0= PS1= PS2= PROMPT_COMMAND=
   \return 0
 }
-__rex_s() { [[ $__rex_o == *e* ]] && \set -e; __rex_o=; \return ${__rex_q:-0}; }
+__rex_s() { [[ $__rex_o == *e* ]] && \set -e; __rex_o=; \return $1; }
 readonly -f __rex_t __rex_r __rex_s
-builtin trap '\__rex_t "$?" "$_" "${PIPESTATUS[@]}"' RETURN
+builtin trap '__rex_ps=${PIPESTATUS[*]} __rex_u=$_' RETURN
 )";
   }
 
@@ -83,7 +93,8 @@ builtin trap '\__rex_t "$?" "$_" "${PIPESTATUS[@]}"' RETURN
     return {"\\builtin . " + paths.command + " </dev/null >/dev/null 2>&1\n", report_line(0)};
   }
 
-  [[nodiscard]] std::string restore_prefix(std::string_view flags, std::string_view traps) const override {
+  [[nodiscard]] std::string restore_prefix(std::string_view flags, std::string_view traps,
+                                           int last_status) const override {
     std::string on;
     for (const char flag : {'v', 'x'}) {
       if (flags.find(flag) != std::string_view::npos) {
@@ -98,33 +109,27 @@ builtin trap '\__rex_t "$?" "$_" "${PIPESTATUS[@]}"' RETURN
       prefix += "{ \\set -" + on + "; } 2>/dev/null; ";
     }
     if (!prefix.empty()) {
-      prefix += "{ \\__rex_s && \\__rex_s \"$__rex_u\"; } 2>/dev/null; ";
+      prefix += "{ \\__rex_s " + std::to_string(last_status) + " \"$__rex_u\" && \\: \"$__rex_u\"; } 2>/dev/null; ";
     }
     return prefix;
   }
 
-  [[nodiscard]] std::string run_line(const ChannelPaths& paths, const Redirections& to, std::uint64_t number,
-                                     bool careful) const override {
-    const std::string source = "\\builtin . " + paths.command + redirections(to) + "; ";
-    if (!careful) {
-      return "\\__rex_s \"$__rex_u\"; " + source + "\\__rex_r \"$?\" " + std::to_string(number) + "\n";
+  [[nodiscard]] std::string run_line(const ChannelPaths& paths, const Run& run) const override {
+    const std::string source = "\\builtin . " + paths.command + redirections(run.to) + "; ";
+    const std::string last = "\\__rex_s " + std::to_string(run.last_status) + " \"$__rex_u\"";
+    if (!run.careful) {
+      return (run.last_status == 0 ? "\\: \"$__rex_u\"" : last) + "; " + source + "\\builtin printf '" +
+             std::to_string(run.number) + " %s|%s||%s\\0' \"$?\" \"$__rex_ps\" \"$PWD\" >|" + paths.report + "\n";
     }
     return "{ \\builtin trap '{ \\__rex_t \"$?\" \"$_\" \"${PIPESTATUS[@]}\" || { \\builtin trap -p ERR >|" +
-           paths.traps +
-           "; \\builtin trap - ERR; }; } >/dev/null 2>&1' RETURN; \\__rex_s && \\__rex_s \"$__rex_u\"; } >/dev/null "
-           "2>&1; " +
-           source + report_line(number);
+           paths.traps + "; \\builtin trap - ERR; }; } >/dev/null 2>&1' RETURN; " + last +
+           " && \\: \"$__rex_u\"; } >/dev/null 2>&1; " + source + report_line(run.number);
   }
 
   [[nodiscard]] bool calls_for_care(std::string_view text) const override {
-    return text.find("()") != std::string_view::npos ||
+    return contains_any(text, {"()", "IFS", "PS0", "PS1", "PS2", "PROMPT_COMMAND", "__rex"}) ||
            has_word(text, {".", "source", "eval", "set", "trap", "shopt", "enable", "builtin", "function", "readonly",
                            "declare", "typeset", "unset", "alias"});
-  }
-
-  [[nodiscard]] bool is_syntax_error(const Record& record) const override {
-    // 257 is bash's internal status of a text it could not parse; it shows in PIPESTATUS only.
-    return record.status != 0 && record.pipe_status.size() == 1 && record.pipe_status[0] == 257;
   }
 };
 
@@ -156,7 +161,8 @@ __rex_r() {
     return {"\\. " + paths.command + " </dev/null >/dev/null 2>&1\n", report_line(0)};
   }
 
-  [[nodiscard]] std::string restore_prefix(std::string_view flags, std::string_view /*traps*/) const override {
+  [[nodiscard]] std::string restore_prefix(std::string_view flags, std::string_view /*traps*/,
+                                           int /*last_status*/) const override {
     std::string on;
     for (const char flag : {'v', 'x'}) {
       if (flags.find(flag) != std::string_view::npos) {
@@ -166,14 +172,11 @@ __rex_r() {
     return on.empty() ? "" : "{ set -" + on + "; } 2>/dev/null; ";
   }
 
-  [[nodiscard]] std::string run_line(const ChannelPaths& paths, const Redirections& to, std::uint64_t number,
-                                     bool /*careful*/) const override {
-    return "\\. " + paths.command + redirections(to) + "; " + report_line(number);
+  [[nodiscard]] std::string run_line(const ChannelPaths& paths, const Run& run) const override {
+    return "\\. " + paths.command + redirections(run.to) + "; " + report_line(run.number);
   }
 
   [[nodiscard]] bool calls_for_care(std::string_view /*text*/) const override { return true; }
-
-  [[nodiscard]] bool is_syntax_error(const Record& /*record*/) const override { return false; }
 };
 
 std::string_view take(std::string_view& text, char separator) {
@@ -189,20 +192,11 @@ bool parse(std::string_view text, Number& number) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  for (const std::string_view word : words) {
-    if (text.find(word) != std::string_view::npos) {
-      return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 // Nothing of it is visible: neither traces nor what a DEBUG trap prints for our own words.
 std::string Dialect::report_line(std::uint64_t number) const {
-  return "{ \\__rex_r \"$?\" " + std::to_string(number) + " careful; } >/dev/null 2>&1\n";
+  return "{ \\__rex_r \"$?\" " + std::to_string(number) + "; } >/dev/null 2>&1\n";
 }
 
 const Dialect* dialect_for(std::string_view shell) {

@@ -44,6 +44,14 @@ struct Redirections {
   std::optional<std::string> output;  // path for standard output and error
 };
 
+/// One command to run.
+struct Run {
+  std::uint64_t number;
+  Redirections to;
+  int last_status;  // what `$?` is to be when it begins
+  bool careful;     // hide our own words from traces and traps; a shell that was told nothing noisy is spared that
+};
+
 class Dialect {
  public:
   virtual ~Dialect() = default;
@@ -61,13 +69,12 @@ class Dialect {
   [[nodiscard]] virtual std::vector<std::string> start_lines(const ChannelPaths& paths) const = 0;
 
   /// What is put before a command on its first line to give the user's own state back; mostly empty.
-  /// `flags` and `traps` are what the last record said.
-  [[nodiscard]] virtual std::string restore_prefix(std::string_view flags, std::string_view traps) const = 0;
+  /// `flags` and `traps` are what the last record said, `last_status` is what `$?` is to be behind it.
+  [[nodiscard]] virtual std::string restore_prefix(std::string_view flags, std::string_view traps,
+                                                   int last_status) const = 0;
 
-  /// The line that runs command `number` and reports it. Without `careful` it hides nothing: it is for a shell that has
-  /// been told nothing that could print for our own words or act on them.
-  [[nodiscard]] virtual std::string run_line(const ChannelPaths& paths, const Redirections& to, std::uint64_t number,
-                                             bool careful) const = 0;
+  /// The line that runs a command and reports it.
+  [[nodiscard]] virtual std::string run_line(const ChannelPaths& paths, const Run& run) const = 0;
 
   /// Whether a shell that runs `text` must be handled with care from then on. May say yes too often.
   [[nodiscard]] virtual bool calls_for_care(std::string_view text) const = 0;
@@ -75,9 +82,6 @@ class Dialect {
   /// A line that makes the shell report command `number` if it has not: an interrupt throws away the rest of the line
   /// that runs it.
   [[nodiscard]] virtual std::string report_line(std::uint64_t number) const;
-
-  /// Whether the record alone tells that the command could not be parsed.
-  [[nodiscard]] virtual bool is_syntax_error(const Record& record) const = 0;
 };
 
 /// The dialect of a shell by its file name ("bash", "/bin/sh"…), or null for shells that cannot be managed yet.

@@ -108,6 +108,7 @@ Task<> Session::start_incarnation(std::string cwd) {
   const TimePoint begin = Clock::now();
   const TimePoint deadline = deadline_after(options_.startup_timeout);
   ready_ = false;
+  alone_ = false;
   startup_ = {};
   IncarnationOptions options = incarnation_options(std::move(cwd));
   incarnation_ = co_await Incarnation::start(executor_, nursery_, std::move(options));

@@ -66,6 +66,9 @@ struct Job {
   [[nodiscard]] bool is_over() const { return end && !being_stopped; }
 };
 
+/// `all` without those of `some`.
+std::vector<pid_t> without(std::vector<pid_t> all, const std::vector<pid_t>& some);
+
 class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(Executor executor, Nursery& nursery, CreateOptions options);
@@ -136,13 +139,13 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // session_control.cc
   static Task<> enforce_lifetime(std::shared_ptr<Session> self, std::shared_ptr<Job> job, TimePoint deadline);
-  static Task<> watch_lines(std::shared_ptr<Session> self, std::shared_ptr<Job> job);
+  static Task<> watch_lines(std::shared_ptr<Session> self);
   static Task<> stop_job(std::shared_ptr<Session> self, std::shared_ptr<Job> job, RunState reason);
   /// Until the shell has reported the job's end, or the deadline.
   Task<bool> wait_for_end(std::shared_ptr<Job> job, TimePoint deadline);
   Task<std::size_t> write_all_of(std::string data, std::shared_ptr<Incarnation> in, Cancel& cancel);
   static Task<> announce_room(std::shared_ptr<Incarnation> in, std::shared_ptr<Event> room);
-  std::vector<pid_t> left_by(const Job& job);
+  [[nodiscard]] std::vector<pid_t> left_by(const Job& job);
   void signal_foreground(int number);
 
   Executor executor_;
@@ -177,6 +180,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;
   std::shared_ptr<Job> current_;
+  bool alone_ = false;           // when the last job ended, our shell was the only process
+  bool watching_lines_ = false;  // a task looks after the running job's shell
   std::uint64_t next_job_ = 1;
   Event changed_;  // output, the end of a job, a change of state
 };

@@ -150,14 +150,22 @@ void Session::signal_foreground(int number) {
 /// Looks now and then whether the shell has come back to its lines without a report: an interrupt that we did not send
 /// (`kill -INT $$`), or a shell that was made unable to report (`set -n`, `set -r`, no descriptor left). It is asked
 /// again; one that stays silent is of no use and is ended, which is then the truth about the job.
-Task<> Session::watch_lines(std::shared_ptr<Session> self, std::shared_ptr<Job> job) {
-  const std::shared_ptr<Incarnation> in = self->incarnation_;
+/// One task serves jobs that follow each other quickly; it ends when it finds none.
+Task<> Session::watch_lines(std::shared_ptr<Session> self) {
+  Waiter timer(self->executor_);
   Milliseconds pause = first_look;
+  std::uint64_t watched = 0;
   int asked = 0;
-  while (!co_await self->wait_for_end(job, Clock::now() + pause) && !self->closed_ && !in->program().exit()) {
-    if (!in->at_its_lines()) {
+  while (true) {
+    co_await timer.until(Clock::now() + pause);
+    const std::shared_ptr<Job> job = self->current_;
+    const std::shared_ptr<Incarnation> in = self->incarnation_;
+    if (!job || self->closed_ || !in || in->program().exit()) {
+      break;
+    }
+    if (std::exchange(watched, job->number) != job->number || !in->at_its_lines()) {
+      pause = asked == 0 ? std::min(pause * 2, slowest_look) : first_look;
       asked = 0;
-      pause = std::min(pause * 2, slowest_look);
     } else if (asked++ < patience_looks) {
       in->driver()->ask_again(job->number);
       pause = first_look;
@@ -165,6 +173,7 @@ Task<> Session::watch_lines(std::shared_ptr<Session> self, std::shared_ptr<Job> 
       signal_descendant(in->program().pid(), SIGKILL);
     }
   }
+  self->watching_lines_ = false;
 }
 
 std::vector<pid_t> Session::signal(int number, const std::optional<std::string>& job) {
@@ -220,12 +229,12 @@ Task<> Session::enforce_lifetime(std::shared_ptr<Session> self, std::shared_ptr<
   }
 }
 
-std::vector<pid_t> Session::left_by(const Job& job) {
-  std::vector<pid_t> left = incarnation_->others();
-  std::erase_if(left,
-                [&job](pid_t pid) { return std::find(job.before.begin(), job.before.end(), pid) != job.before.end(); });
-  return left;
+std::vector<pid_t> without(std::vector<pid_t> all, const std::vector<pid_t>& some) {
+  std::erase_if(all, [&some](pid_t pid) { return std::find(some.begin(), some.end(), pid) != some.end(); });
+  return all;
 }
+
+std::vector<pid_t> Session::left_by(const Job& job) { return without(incarnation_->others(), job.before); }
 
 Task<> Session::stop_job(std::shared_ptr<Session> self, std::shared_ptr<Job> job, RunState reason) {
   if (job->end || job->stopping) {

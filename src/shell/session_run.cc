@@ -64,7 +64,9 @@ std::shared_ptr<Job> Session::begin_job(std::string command) {
   job->command = std::move(command);
   job->from = journal_.end();
   job->started = Clock::now();
-  job->before = incarnation_->others();
+  if (!alone_) {  // nobody can have come while an idle shell was alone
+    job->before = incarnation_->others();
+  }
   job->restarted = std::exchange(restarted_, std::nullopt);
   jobs_[job->number] = job;
   if (jobs_.size() > max_kept_jobs) {
@@ -82,7 +84,9 @@ void Session::end_job(JobEnd end) {
     end.state = *job->stopping;
   }
   if (incarnation_) {
-    const std::vector<pid_t> left_behind = left_by(*job);
+    const std::vector<pid_t> now = incarnation_->others();
+    alone_ = now.empty() && dialect_ != nullptr && !incarnation_->replaced;
+    const std::vector<pid_t> left_behind = without(now, job->before);
     std::vector<pid_t> earlier = job->before;
     std::erase_if(earlier, [this](pid_t pid) { return !writes_to(pid, incarnation_->tty_path()); });
     end.survivors = name_processes(left_behind);
@@ -175,7 +179,9 @@ Task<RunResult> Session::run_command(RunOptions options, Cancel& cancel) {
     watch.patterns = std::make_shared<PatternSet>(options.expect, "expect");
   }
   const std::shared_ptr<Incarnation> in = incarnation_;
-  drain_output(*in);  // what earlier jobs' processes wrote meanwhile is not this job's
+  if (!alone_) {
+    drain_output(*in);  // what earlier jobs' processes wrote meanwhile is not this job's
+  }
   Redirections to{options.stdin_empty || options.isolate ? "/dev/null" : in->tty_path(), std::nullopt};
   Pipe own;
   if (options.isolate) {
@@ -190,7 +196,9 @@ Task<RunResult> Session::run_command(RunOptions options, Cancel& cancel) {
     job->isolated_writer = std::move(own.write);
     spawn(executor_, pump_isolated(shared_from_this(), job), [](std::exception_ptr) {});
   }
-  spawn(executor_, watch_lines(shared_from_this(), job), [](std::exception_ptr) {});
+  if (!std::exchange(watching_lines_, true)) {
+    spawn(executor_, watch_lines(shared_from_this()), [](std::exception_ptr) {});
+  }
   if (options.timeout) {
     spawn(executor_, enforce_lifetime(shared_from_this(), job, deadline_after(options.timeout)),
           [](std::exception_ptr) {});

@@ -99,10 +99,10 @@ void ShellDriver::run(std::uint64_t number, std::string_view text, const Redirec
     traps.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
     [[maybe_unused]] const int cleared = ftruncate(traps_.get(), 0);
   }
-  write_command(dialect_.restore_prefix(flags_, traps), text);
+  write_command(dialect_.restore_prefix(flags_, traps, last_status_), text);
   flags_.clear();
   careful_ = careful_ || dialect_.calls_for_care(text);
-  send(dialect_.run_line(paths_, to, number, careful_));
+  send(dialect_.run_line(paths_, Run{number, to, last_status_, careful_}));
 }
 
 std::vector<Record> ShellDriver::take_records() {
@@ -117,6 +117,7 @@ std::vector<Record> ShellDriver::take_records() {
       partial_.erase(0, end + 1);
       if (record) {
         flags_ = record->flags;
+        last_status_ = record->status;
         records.push_back(std::move(*record));
       }
     }
