@@ -37,6 +37,18 @@ bool has_word(std::string_view text, std::initializer_list<std::string_view> wor
   return false;
 }
 
+/// Whether there may be an `&` that puts a command into the background; those of &&, >& and &> are none.
+bool starts_a_job(std::string_view text) {
+  for (std::size_t at = text.find('&'); at != std::string_view::npos; at = text.find('&', at + 1)) {
+    const char before = at > 0 ? text[at - 1] : ' ';
+    const char after = at + 1 < text.size() ? text[at + 1] : ' ';
+    if (before != '&' && before != '>' && before != '<' && after != '&' && after != '>') {
+      return true;
+    }
+  }
+  return false;
+}
+
 // How the words of bash are chosen (each was broken once; tests/e2e/test_swerex_table.py and
 // test_scenarios_d.py know how):
 // - `.` overwrites PIPESTATUS; a RETURN trap still sees the command's own, and `$_`. With care it runs __rex_t, which
@@ -45,7 +57,8 @@ bool has_word(std::string_view text, std::initializer_list<std::string_view> wor
 // - __rex_s gives the next command its true `$?` and `$_`, as the first of an && list so that neither -e nor ERR acts.
 // - Assigning POSIXLY_CORRECT makes `unset` a special builtin that beats functions: a user's function named builtin,
 //   printf or unset is harmless. Backslashes beat aliases.
-// - The report blanks what bash would print or run before it reads our next line.
+// - The report blanks what bash would print or run before it reads our next line, and has `jobs` tell /dev/null which
+//   background jobs have ended, which bash would else print there.
 // - Redirections are what a report costs most. They only hide what traces, a DEBUG trap or a redefined builtin could
 //   print or do for our own words, so a shell that was never told any such thing is spared them.
 class Bash final : public Dialect {
@@ -63,7 +76,7 @@ class Bash final : public Dialect {
   [[nodiscard]] bool wants_packets() const override { return false; }
 
   [[nodiscard]] std::string prologue(const ChannelPaths& paths) const override {
-    return R"(set +o history; unset HISTFILE; PS0= PS1= PS2= PROMPT_COMMAND= __rex_n= __rex_o=
+    return R"(set +o history; unset HISTFILE PS1 PS2; PS0= PS1= PS2= PROMPT_COMMAND= __rex_n= __rex_o=
 __rex_t() {
   ((${#FUNCNAME[@]} == 1)) || return 0
   local IFS=' ' s=$1
@@ -80,6 +93,7 @@ __rex_r() {
   local IFS=' '
   builtin printf '%s %s|%s|%s|%s\0' "$2" "$1" "${__rex_ps-}" "${__rex_o-}" "$PWD" >|)" +
            paths.report + R"(
+  builtin jobs
   __rex_n=$2 __rex_ps= PS0= PS1= PS2= PROMPT_COMMAND=
   \return 0
 }
@@ -114,20 +128,24 @@ builtin trap '__rex_ps=${PIPESTATUS[*]} __rex_u=$_' RETURN
     return prefix;
   }
 
-  [[nodiscard]] std::string run_line(const ChannelPaths& paths, const Run& run) const override {
+  [[nodiscard]] std::vector<std::string> run_lines(const ChannelPaths& paths, const Run& run) const override {
+    const std::string number = std::to_string(run.number);
     const std::string source = "\\builtin . " + paths.command + redirections(run.to) + "; ";
     const std::string last = "\\__rex_s " + std::to_string(run.last_status) + " \"$__rex_u\"";
     if (!run.careful) {
-      return (run.last_status == 0 ? "\\: \"$__rex_u\"" : last) + "; " + source + "\\builtin printf '" +
-             std::to_string(run.number) + " %s|%s||%s\\0' \"$?\" \"$__rex_ps\" \"$PWD\" >|" + paths.report + "\n";
+      return {(run.last_status == 0 ? "\\: \"$__rex_u\"" : last) + "; " + source + "\\builtin printf '" + number +
+                  " %s|%s||%s\\0' \"$?\" \"$__rex_ps\" \"$PWD\" >|" + paths.report + "; __rex_n=" + number + "\n",
+              "[[ $__rex_n == " + number + " || $((__rex_c=$?)) == - ]] || { \\__rex_r \"$__rex_c\" " + number +
+                  "; } >/dev/null 2>&1\n"};
     }
-    return "{ \\builtin trap '{ \\__rex_t \"$?\" \"$_\" \"${PIPESTATUS[@]}\" || { \\builtin trap -p ERR >|" +
-           paths.traps + "; \\builtin trap - ERR; }; } >/dev/null 2>&1' RETURN; " + last +
-           " && \\: \"$__rex_u\"; } >/dev/null 2>&1; " + source + report_line(run.number);
+    return {"{ \\builtin trap '{ \\__rex_t \"$?\" \"$_\" \"${PIPESTATUS[@]}\" || { \\builtin trap -p ERR >|" +
+                paths.traps + "; \\builtin trap - ERR; }; } >/dev/null 2>&1' RETURN; " + last +
+                " && \\: \"$__rex_u\"; } >/dev/null 2>&1; " + source + report_line(run.number),
+            report_line(run.number)};
   }
 
   [[nodiscard]] bool calls_for_care(std::string_view text) const override {
-    return contains_any(text, {"()", "IFS", "PS0", "PS1", "PS2", "PROMPT_COMMAND", "__rex"}) ||
+    return starts_a_job(text) || contains_any(text, {"()", "IFS", "PS0", "PS1", "PS2", "PROMPT_COMMAND", "__rex"}) ||
            has_word(text, {".", "source", "eval", "set", "trap", "shopt", "enable", "builtin", "function", "readonly",
                            "declare", "typeset", "unset", "alias"});
   }
@@ -144,13 +162,14 @@ class PosixShell final : public Dialect {
   [[nodiscard]] bool wants_packets() const override { return true; }
 
   [[nodiscard]] std::string prologue(const ChannelPaths& paths) const override {
-    return R"(PS1= PS2= __rex_n= __rex_o=
+    return R"(unset PS1 PS2; PS1= PS2= __rex_n= __rex_o=
 __rex_r() {
   { __rex_q=$1 __rex_f=$-; case $- in *[xv]*) set +xv; __rex_o=$__rex_f;; esac; } 2>/dev/null
   case $2 in "$__rex_n") return $1;; esac
   \unset -f command
   command printf '%s %s||%s|%s\0' "$2" "$1" "$__rex_o" "$PWD" >|)" +
            paths.report + R"(
+  command jobs
   __rex_n=$2 __rex_o= PS1= PS2=
   return $1
 }
@@ -172,8 +191,8 @@ __rex_r() {
     return on.empty() ? "" : "{ set -" + on + "; } 2>/dev/null; ";
   }
 
-  [[nodiscard]] std::string run_line(const ChannelPaths& paths, const Run& run) const override {
-    return "\\. " + paths.command + redirections(run.to) + "; " + report_line(run.number);
+  [[nodiscard]] std::vector<std::string> run_lines(const ChannelPaths& paths, const Run& run) const override {
+    return {"\\. " + paths.command + redirections(run.to) + "; " + report_line(run.number), report_line(run.number)};
   }
 
   [[nodiscard]] bool calls_for_care(std::string_view /*text*/) const override { return true; }

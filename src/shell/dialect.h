@@ -73,14 +73,14 @@ class Dialect {
   [[nodiscard]] virtual std::string restore_prefix(std::string_view flags, std::string_view traps,
                                                    int last_status) const = 0;
 
-  /// The line that runs a command and reports it.
-  [[nodiscard]] virtual std::string run_line(const ChannelPaths& paths, const Run& run) const = 0;
+  /// The lines that run a command and report it. The second reports what has not been: an interrupt, an unset variable
+  /// under `set -u`, a failed special builtin make a shell throw away the rest of the first.
+  [[nodiscard]] virtual std::vector<std::string> run_lines(const ChannelPaths& paths, const Run& run) const = 0;
 
   /// Whether a shell that runs `text` must be handled with care from then on. May say yes too often.
   [[nodiscard]] virtual bool calls_for_care(std::string_view text) const = 0;
 
-  /// A line that makes the shell report command `number` if it has not: an interrupt throws away the rest of the line
-  /// that runs it.
+  /// A line that makes the shell report command `number` if it has not.
   [[nodiscard]] virtual std::string report_line(std::uint64_t number) const;
 };
 

@@ -80,6 +80,11 @@ IncarnationOptions Session::incarnation_options(std::string cwd) const {
   IncarnationOptions options;
   options.launch.argv = options_.argv;
   options.launch.env = env_;
+  if (dialect_ != nullptr) {  // no prompt before our first line, which takes them out of the environment again
+    std::erase_if(options.launch.env,
+                  [](const std::string& v) { return v.starts_with("PS1=") || v.starts_with("PS2="); });
+    options.launch.env.insert(options.launch.env.end(), {"PS1=", "PS2="});
+  }
   options.launch.cwd = std::move(cwd);
   options.dialect = dialect_;
   options.reads_user_files = options_.startup != Startup::clean;
@@ -179,7 +184,9 @@ Task<> Session::source_startup_files(TimePoint deadline) {
     if (internal_status_ != 0) {
       startup_.warnings.push_back(printable(path) + " ended with status " + std::to_string(internal_status_));
     }
-    startup_.sourced.push_back(path);
+    if (access(path.c_str(), R_OK) == 0) {
+      startup_.sourced.push_back(path);
+    }
   }
 }
 

@@ -44,7 +44,6 @@ struct JobEnd {
   std::int64_t duration_ms;
   std::optional<SyntaxFault> syntax_error;
   std::vector<Process> survivors;
-  std::vector<Process> interleaved;
 };
 
 /// One command run in a shell session, or the program of a session without a shell.
@@ -53,7 +52,8 @@ struct Job {
   std::string command;
   Offset from;
   TimePoint started;
-  std::vector<pid_t> before;  // processes of earlier jobs that were there when it began
+  std::vector<pid_t> before;         // processes of earlier jobs that were there when it began
+  std::vector<Process> interleaved;  // those of them that held the terminal
   std::optional<Restarted> restarted;
   std::optional<RunState> stopping;   // timed_out or cancelled, once we began to end it
   bool being_stopped = false;         // its end is not told before all that it started is gone too
@@ -147,6 +147,7 @@ class Session : public std::enable_shared_from_this<Session> {
   static Task<> announce_room(std::shared_ptr<Incarnation> in, std::shared_ptr<Event> room);
   [[nodiscard]] std::vector<pid_t> left_by(const Job& job);
   void signal_foreground(int number);
+  Task<bool> signal_until_end(std::shared_ptr<Job> job, int number, Milliseconds grace);
 
   Executor executor_;
   Nursery& nursery_;

@@ -28,6 +28,9 @@ std::size_t longest_line(std::string_view data) {
   return longest;
 }
 
+// After how long the foreground is looked at again once it was signalled; doubles.
+constexpr Milliseconds first_resend{5};
+
 // When a running shell is looked at whether it still answers.
 constexpr Milliseconds first_look{250};
 constexpr Milliseconds slowest_look{2000};
@@ -147,6 +150,34 @@ void Session::signal_foreground(int number) {
   }
 }
 
+/// Signals the foreground and waits up to `grace` for the job's end. A signal that meets a shell just forked for the
+/// next command is lost in it; so whoever comes to the foreground meanwhile, or turns into another program, gets it
+/// too.
+Task<bool> Session::signal_until_end(std::shared_ptr<Job> job, int number, Milliseconds grace) {
+  const TimePoint deadline = Clock::now() + grace;
+  pid_t group = 0;
+  std::string command;
+  Milliseconds pause = first_resend;
+  while (incarnation_ && !closed_) {
+    const pid_t now = incarnation_->foreground();
+    std::string now_command = command_of(now);
+    if (now != group || now_command != command) {
+      group = now;
+      command = std::move(now_command);
+      signal_foreground(number);
+    }
+    const TimePoint next = std::min(deadline, Clock::now() + pause);
+    pause *= 2;
+    if (co_await wait_for_end(job, next)) {
+      co_return true;
+    }
+    if (Clock::now() >= deadline) {
+      break;
+    }
+  }
+  co_return job->end.has_value();
+}
+
 /// Looks now and then whether the shell has come back to its lines without a report: an interrupt that we did not send
 /// (`kill -INT $$`), or a shell that was made unable to report (`set -n`, `set -r`, no descriptor left). It is asked
 /// again; one that stays silent is of no use and is ended, which is then the truth about the job.
@@ -211,9 +242,8 @@ Task<InterruptResult> Session::interrupt(bool escalate, Milliseconds grace, Outp
       if (!incarnation_) {
         break;
       }
-      signal_foreground(step.signal);
       result.step = step.name;
-      if (co_await wait_for_end(job, Clock::now() + grace) || !escalate) {
+      if (co_await signal_until_end(job, step.signal, grace) || !escalate) {
         break;
       }
     }
@@ -244,8 +274,7 @@ Task<> Session::stop_job(std::shared_ptr<Session> self, std::shared_ptr<Job> job
   job->being_stopped = true;
   for (const Step& step : stop_steps) {
     if (!job->end && !self->closed_ && self->incarnation_) {
-      self->signal_foreground(step.signal);
-      co_await self->wait_for_end(job, Clock::now() + default_grace);
+      co_await self->signal_until_end(job, step.signal, default_grace);
     }
   }
   // What the job started beside the foreground dies with it.

@@ -66,6 +66,9 @@ std::shared_ptr<Job> Session::begin_job(std::string command) {
   job->started = Clock::now();
   if (!alone_) {  // nobody can have come while an idle shell was alone
     job->before = incarnation_->others();
+    std::vector<pid_t> writers = job->before;
+    std::erase_if(writers, [this](pid_t pid) { return !writes_to(pid, incarnation_->tty_path()); });
+    job->interleaved = name_processes(writers);
   }
   job->restarted = std::exchange(restarted_, std::nullopt);
   jobs_[job->number] = job;
@@ -87,10 +90,7 @@ void Session::end_job(JobEnd end) {
     const std::vector<pid_t> now = incarnation_->others();
     alone_ = now.empty() && dialect_ != nullptr && !incarnation_->replaced;
     const std::vector<pid_t> left_behind = without(now, job->before);
-    std::vector<pid_t> earlier = job->before;
-    std::erase_if(earlier, [this](pid_t pid) { return !writes_to(pid, incarnation_->tty_path()); });
     end.survivors = name_processes(left_behind);
-    end.interleaved = name_processes(earlier);
     constexpr int stopped_from = 128 + SIGCHLD;  // 128 + STOP, TSTP, TTIN, TTOU
     if (end.state == RunState::exited && end.exit_code && *end.exit_code > stopped_from &&
         *end.exit_code <= 128 + SIGTTOU && std::any_of(left_behind.begin(), left_behind.end(), is_stopped)) {
@@ -349,6 +349,7 @@ RunResult Session::result_of(const Job& job, Offset from, std::optional<Offset> 
   result.session = name();
   result.job = job.id();
   result.restarted = job.restarted;
+  result.interleaved = job.interleaved;
   if (job.end) {
     const JobEnd& end = *job.end;
     result.state = end.state;
@@ -359,7 +360,6 @@ RunResult Session::result_of(const Job& job, Offset from, std::optional<Offset> 
     result.duration_ms = end.duration_ms;
     result.syntax_error = end.syntax_error;
     result.survivors = end.survivors;
-    result.interleaved = end.interleaved;
   } else {
     result.state = RunState::running;
     const std::optional<std::string> cwd = incarnation_ ? incarnation_->kernel_cwd() : std::nullopt;

@@ -69,6 +69,9 @@ void ShellDriver::write_command(std::string_view prefix, std::string_view text) 
 }
 
 void ShellDriver::send(std::string_view line) {
+  if (line.empty()) {
+    return;
+  }
   // No reader: the shell died, maybe by an earlier line. Its end is told by its process.
   if (::write(lines_.fd(), line.data(), line.size()) < 0 && errno != EPIPE) {
     throw os_error("cannot reach the shell", errno);
@@ -102,7 +105,14 @@ void ShellDriver::run(std::uint64_t number, std::string_view text, const Redirec
   write_command(dialect_.restore_prefix(flags_, traps, last_status_), text);
   flags_.clear();
   careful_ = careful_ || dialect_.calls_for_care(text);
-  send(dialect_.run_line(paths_, Run{number, to, last_status_, careful_}));
+  std::string block;
+  for (const std::string& line : dialect_.run_lines(paths_, Run{number, to, last_status_, careful_})) {
+    block += line;
+    if (dialect_.wants_packets()) {
+      send(std::exchange(block, {}));
+    }
+  }
+  send(block);
 }
 
 std::vector<Record> ShellDriver::take_records() {

@@ -61,7 +61,7 @@ class ShellDriver {
   bool careful_ = false;  // some text may have switched on what would show or act on our own words
   std::string partial_;   // a record that has not come whole; bounded by PIPE_BUF, as a shell writes it at once
   std::string flags_;     // what the last record said, to be restored for the next command
-  int last_status_ = 0;  // likewise
+  int last_status_ = 0;   // likewise
 };
 
 }  // namespace rex::shell
