@@ -125,6 +125,11 @@ std::unique_ptr<Transport> take_over_stdio(Executor executor) {
   return over_descriptors(executor, std::move(in), std::move(out));
 }
 
+std::unique_ptr<Transport> standard_input(Executor executor) {
+  Fd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  return over_descriptors(executor, private_copy(0, O_RDONLY), std::move(nowhere));
+}
+
 std::unique_ptr<Transport> over_descriptors(Executor executor, Fd in, Fd out) {
   return std::make_unique<DescriptorTransport>(executor, std::move(in), std::move(out));
 }

@@ -18,6 +18,9 @@ void occupy_standard_streams();
 /// start closed. Ignores SIGPIPE for the whole process. Call once, first thing, before other threads exist.
 std::unique_ptr<Transport> take_over_stdio(Executor executor);
 
+/// Reads our own standard input without making it non-blocking for whoever shares it, where the system lets us.
+std::unique_ptr<Transport> standard_input(Executor executor);
+
 /// A transport over descriptors that are already open; `in` and `out` may be two copies of one socket, never the same
 /// number. Their open file descriptions become non-blocking. The caller sees to it that SIGPIPE is ignored.
 std::unique_ptr<Transport> over_descriptors(Executor executor, Fd in, Fd out);

@@ -19,6 +19,14 @@ TimePoint deadline_after(std::optional<Milliseconds> delay) {
   return *delay < std::chrono::duration_cast<Milliseconds>(never - now) ? now + *delay : never;
 }
 
+void spawn(Executor executor, Task<> task) {
+  spawn(executor, std::move(task), [](const std::exception_ptr& escaped) {
+    if (escaped) {
+      std::rethrow_exception(escaped);
+    }
+  });
+}
+
 void spawn(Executor executor, Task<> task, std::function<void(std::exception_ptr)> done) {
   asio::co_spawn(executor, std::move(task), std::move(done));
 }
@@ -104,6 +112,7 @@ Task<bool> AsyncFd::writable() { return wait(asio::posix::descriptor_base::wait_
 Task<bool> AsyncFd::broken() { return wait(asio::posix::descriptor_base::wait_error); }
 
 void AsyncFd::close() {
+  fd_ = -1;  // the number may be somebody else's a moment later
   std::error_code ignored;
   descriptor_.close(ignored);
 }
@@ -146,8 +155,20 @@ Task<> Workers::run(std::function<void()> work) {
 void Cancel::request(Wish wish) {
   if (wish > wish_) {
     wish_ = wish;
+    for (Listener* listener : listeners_) {
+      listener->act_();
+    }
     changed_.notify();
   }
 }
+
+Cancel::Listener::Listener(Cancel& cancel, std::function<void()> act) : cancel_(cancel), act_(std::move(act)) {
+  cancel_.listeners_.push_back(this);
+  if (cancel_) {
+    act_();
+  }
+}
+
+Cancel::Listener::~Listener() { std::erase(cancel_.listeners_, this); }
 
 }  // namespace rex

@@ -40,6 +40,10 @@ inline constexpr TimePoint never = TimePoint::max();
 /// `now + delay`, or `never` when there is no delay; a sum past the clock's range is `never` too.
 TimePoint deadline_after(std::optional<Milliseconds> delay);
 
+/// Starts `task` on the loop. Nothing may escape from it: what does is a bug, and leaves the loop's run().
+/// `task` must own (by value or shared_ptr) all it uses.
+void spawn(Executor executor, Task<> task);
+
 /// Starts `task` on the loop. `done` is called on the loop with what escaped from it, or null.
 /// `task` must own (by value or shared_ptr) all it uses.
 void spawn(Executor executor, Task<> task, std::function<void(std::exception_ptr)> done);
@@ -94,6 +98,7 @@ class AsyncFd {
   AsyncFd(const AsyncFd&) = delete;
   AsyncFd& operator=(const AsyncFd&) = delete;
 
+  /// -1 once closed.
   [[nodiscard]] int fd() const { return fd_; }
   /// True when a read would not block (data, end of file or an error); false once this was closed or destroyed.
   Task<bool> readable();
@@ -137,7 +142,22 @@ class Cancel {
   void request(Wish wish);
   Event& changed() { return changed_; }
 
+  /// Calls `act` at the first wish, at once if there is one; forgotten when it is destroyed.
+  class Listener {
+   public:
+    Listener(Cancel& cancel, std::function<void()> act);
+    ~Listener();
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+
+   private:
+    friend class Cancel;
+    Cancel& cancel_;
+    std::function<void()> act_;
+  };
+
  private:
+  std::vector<Listener*> listeners_;
   Wish wish_ = Wish::none;
   Event changed_;
 };

@@ -15,20 +15,15 @@
 namespace rex::cli {
 namespace {
 
-/// A client serves nobody; it only listens.
-class Listener : public rpc::Service {
+/// A client serves nobody.
+class NoService : public rpc::Service {
  public:
-  Client* client = nullptr;
-
   Task<nlohmann::json> call(std::string method, nlohmann::json /*params*/, rpc::Call& /*call*/) override {
     throw Error(Fault::MethodNotFound, "a client has no method " + printable(method));
   }
 
-  void notification(std::string method, nlohmann::json params, const std::shared_ptr<rpc::Connection>&) override {
-    if (method == wire::Progress::name && client->on_progress) {
-      client->on_progress(params);
-    }
-  }
+  void notification(std::string /*method*/, nlohmann::json /*params*/,
+                    const std::shared_ptr<rpc::Connection>& /*from*/) override {}
 };
 
 std::unique_ptr<Transport> over_socket(Executor executor, Fd socket) {
@@ -39,19 +34,22 @@ std::unique_ptr<Transport> over_socket(Executor executor, Fd socket) {
   return transports::over_descriptors(executor, std::move(socket), std::move(copy));
 }
 
-Task<> run_task(std::function<Task<int>(Client&)> task, Client& client, int& code) {
+Task<> run_task(std::function<Task<int>(Client)> task, Client client, int& code) {
   try {
     code = co_await task(client);
   } catch (const Error& error) {
     std::fprintf(stderr, "rex-rpc: %s: %s\n", std::string(name_of(error.fault())).c_str(), error.what());
     code = 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "rex-rpc: %s\n", error.what());
+    code = 1;
   }
-  client.connection->close("done");
+  client->close("done");
 }
 
 }  // namespace
 
-int with_client(shell::Nursery& nursery, std::function<Task<int>(Client&)> task) {
+int with_client(shell::Nursery& nursery, std::function<Task<int>(Client)> task) {
   std::signal(SIGPIPE, SIG_IGN);
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -59,11 +57,9 @@ int with_client(shell::Nursery& nursery, std::function<Task<int>(Client&)> task)
   }
   Server server(nursery);
   const Executor executor = server.loop().get_executor();
-  Listener listener;
-  const auto connection = std::make_shared<rpc::Connection>(executor, over_socket(executor, Fd(ends[0])), listener,
+  NoService nothing;
+  const auto connection = std::make_shared<rpc::Connection>(executor, over_socket(executor, Fd(ends[0])), nothing,
                                                             rpc::Connection::Options{});
-  Client client{connection, {}, server};
-  listener.client = &client;
   int code = 1;
   asio::basic_signal_set<Executor> signals(executor, SIGHUP, SIGINT, SIGTERM);
   signals.async_wait([&](const std::error_code& error, int number) {
@@ -72,9 +68,8 @@ int with_client(shell::Nursery& nursery, std::function<Task<int>(Client&)> task)
       connection->close("signal");
     }
   });
-  const auto ignore = [](std::exception_ptr) {};
-  spawn(executor, connection->run(), ignore);
-  spawn(executor, run_task(std::move(task), client, code), ignore);
+  spawn(executor, connection->run());
+  spawn(executor, run_task(std::move(task), connection, code));
   spawn(executor, server.serve(server.connect(over_socket(executor, Fd(ends[1])))),
         [&server](std::exception_ptr) { server.loop().stop(); });
   server.loop().run();

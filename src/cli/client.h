@@ -4,23 +4,15 @@
 
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "cli/server.h"
-#include "methods/wire.gen.h"
 
 namespace rex::cli {
 
-/// Owned by `with_client` for as long as its task runs.
-struct Client {
-  std::shared_ptr<rpc::Connection> connection;
-  /// Gets the params of every `$/progress`.
-  std::function<void(const nlohmann::json&)> on_progress;
-  Server& server;
-};
+using Client = std::shared_ptr<rpc::Connection>;
 
 /// Runs `task` with a client of a fresh instance, and ends all it started before it returns the task's exit code.
 /// An error that escapes is told on standard error: then it is 1. SIGINT, SIGTERM and SIGHUP end it with 128 + number.
-int with_client(shell::Nursery& nursery, std::function<Task<int>(Client&)> task);
+int with_client(shell::Nursery& nursery, std::function<Task<int>(Client)> task);
 
 }  // namespace rex::cli

@@ -1,4 +1,5 @@
 // `rex-rpc doctor`: what this machine offers, what it lacks, and what that costs.
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "base/fd.h"
 #include "cli/commands.h"
 #include "methods/version.h"
+#include "shell/guardian.h"
 #include "shell/pty.h"
 
 namespace rex::cli {
@@ -35,7 +37,9 @@ bool has_pty() {
 bool can_start(shell::Nursery& nursery) {
   try {
     shell::Launch launch{{"true"}, {"PATH=/usr/bin:/bin"}, "/", false};
-    return static_cast<bool>(nursery.spawn(launch, 0, 1, 2));
+    const Fd guardian = nursery.spawn(launch, 0, 1, 2);
+    shell::Report report{};
+    return recv(guardian.get(), &report, sizeof report, 0) == sizeof report && report.kind == shell::Report::started;
   } catch (const Error&) {
     return false;
   }

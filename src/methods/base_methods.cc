@@ -26,7 +26,7 @@ std::string first_line(const char* path) {
   return line;
 }
 
-wire::Machine machine() {
+wire::Machine machine(const std::string& instance) {
   wire::Machine machine;
   utsname system{};
   uname(&system);
@@ -44,9 +44,7 @@ wire::Machine machine() {
     machine.home = home;
   }
   machine.bootId = first_line("/proc/sys/kernel/random/boot_id");
-  // A process is told from every other by its machine's boot, its number and when it started.
-  static const std::string started = format_time(now_utc());
-  machine.instance = std::to_string(getpid()) + "@" + started;
+  machine.instance = instance;
   return machine;
 }
 
@@ -61,13 +59,14 @@ void watch_client(std::int64_t process_id, const std::shared_ptr<rpc::Connection
   Fd process(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process_id), 0)));
   if (process) {
     auto watched = std::make_shared<AsyncFd>(executor, std::move(process));
-    spawn(executor, end_with_process(connection, watched), [](std::exception_ptr) {});
+    spawn(executor, end_with_process(connection, watched));
   } else if (errno == ESRCH) {
     connection->close("the client's process has ended");
   }
 }
 
-wire::InitializeResult initialize(const wire::InitializeParams& params, rpc::Call& call, Executor executor) {
+wire::InitializeResult initialize(const wire::InitializeParams& params, rpc::Call& call, Executor executor,
+                                  const std::string& instance) {
   if (!params.protocolVersion.starts_with("1.")) {
     throw Error(Fault::InvalidParams,
                 "params.protocolVersion: this is version 1.0; offered was " + printable(params.protocolVersion, 32))
@@ -80,7 +79,7 @@ wire::InitializeResult initialize(const wire::InitializeParams& params, rpc::Cal
   wire::InitializeResult result;
   result.protocolVersion = "1.0";
   result.serverInfo = {"rex-rpc", std::string(version)};
-  result.machine = machine();
+  result.machine = machine(instance);
   for (const auto& [name, value] : wire::limits::all) {
     result.limits[std::string(name)] = value;
   }
@@ -95,8 +94,10 @@ shell::Owner owner_of(const rpc::Connection& connection) {
 }
 
 void bind_base(rpc::MethodTable& table, Executor executor) {
-  bind<wire::Initialize>(table, [executor](const wire::InitializeParams& params, rpc::Call& call) {
-    return initialize(params, call, executor);
+  // A process is told from every other by its machine's boot, its number and when it started.
+  const std::string instance = std::to_string(getpid()) + "@" + format_time(now_utc());
+  bind<wire::Initialize>(table, [executor, instance](const wire::InitializeParams& params, rpc::Call& call) {
+    return initialize(params, call, executor, instance);
   });
   bind<wire::Shutdown>(table, [](const wire::ShutdownParams&, rpc::Call& call) {
     call.connection()->lifecycle().shut_down();

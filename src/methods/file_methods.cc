@@ -1,6 +1,5 @@
 // file/*: params into options, values into results. The work is done on the workers: a mount that hangs must not hold
 // up anybody's ping.
-#include <algorithm>
 #include <utility>
 
 #include "base/encoding.h"
@@ -14,20 +13,13 @@
 #include "files/write.h"
 #include "methods/binding.h"
 #include "methods/methods.h"
+#include "methods/to_wire.h"
 
 namespace rex::methods {
 namespace {
 
 // One turn of a recursive removal on a worker; between two, a cancelled request stops.
 constexpr std::size_t removal_step = 1000;
-
-/// Whether bytes go as text: they are UTF-8, and not so full of control characters that JSON's escapes, six bytes each,
-/// could outgrow a message.
-bool is_text(std::string_view bytes) {
-  const auto controls = std::count_if(bytes.begin(), bytes.end(),
-                                      [](char c) { return c >= 0 && c < 0x20 && c != '\n' && c != '\t' && c != '\r'; });
-  return static_cast<std::size_t>(controls) * 8 <= bytes.size() && is_utf8(bytes);
-}
 
 void fill(wire::Stat& out, const files::Stat& stat) {
   out.type = static_cast<wire::FileType>(stat.type);
@@ -89,12 +81,13 @@ Task<wire::FileReadResult> read(wire::FileReadParams params, Workers& workers) {
   options.encoding = static_cast<files::Encoding>(params.encoding.value_or(wire::FileEncoding::base64));
   options.errors = params.errors == wire::DecodeErrors::replace ? files::Errors::replace : files::Errors::strict;
   files::ReadResult done;
-  co_await workers.run([&] { done = files::read(options); });
+  auto work = [&] { done = files::read(options); };
+  co_await workers.run(std::move(work));
   wire::FileReadResult result;
   result.encoding = params.encoding.value_or(wire::FileEncoding::base64);
   if (!params.encoding) {
     std::string bytes = from_base64(done.data).value_or("");
-    if (is_text(bytes)) {
+    if (travels_as_text(bytes)) {
       done.data = std::move(bytes);
       result.encoding = wire::FileEncoding::utf_8;
     }
@@ -119,7 +112,8 @@ Task<wire::FileWriteResult> write(wire::FileWriteParams params, Workers& workers
   options.if_match = std::move(params.ifMatch);
   options.if_absent = params.ifAbsent;
   files::WriteResult done;
-  co_await workers.run([&] { done = files::write(options); });
+  auto work = [&] { done = files::write(options); };
+  co_await workers.run(std::move(work));
   wire::FileWriteResult result;
   fill(result, done.stat);
   result.created = done.created;
@@ -139,7 +133,8 @@ Task<wire::FileEditResult> edit(wire::FileEditParams params, Workers& workers) {
         {std::move(params.path).value_or(""), from_wire(std::move(params.edits)), std::move(params.ifMatch)});
   }
   std::vector<files::EditResult> done;
-  co_await workers.run([&] { done = files::edit(options); });
+  auto work = [&] { done = files::edit(options); };
+  co_await workers.run(std::move(work));
   wire::FileEditResult result;
   for (const files::EditResult& file : done) {
     result.diff += file.diff;
@@ -164,7 +159,8 @@ Task<wire::FileEditResult> edit(wire::FileEditParams params, Workers& workers) {
 
 Task<wire::Stat> stat(wire::FileStatParams params, Workers& workers) {
   files::Stat done;
-  co_await workers.run([&] { done = files::stat(params.path, params.follow); });
+  auto work = [&] { done = files::stat(params.path, params.follow); };
+  co_await workers.run(std::move(work));
   wire::Stat result;
   fill(result, done);
   co_return result;
@@ -173,7 +169,8 @@ Task<wire::Stat> stat(wire::FileStatParams params, Workers& workers) {
 Task<wire::FileListResult> list(wire::FileListParams params, Workers& workers) {
   files::ListOptions options{std::move(params.path), std::move(params.cursor).value_or(""), params.limit};
   files::ListResult done;
-  co_await workers.run([&] { done = files::list(options); });
+  auto work = [&] { done = files::list(options); };
+  co_await workers.run(std::move(work));
   wire::FileListResult result;
   for (files::ListedEntry& listed : done.entries) {
     wire::Entry entry;
@@ -193,12 +190,13 @@ Task<wire::Done> remove(wire::FileRemoveParams params, rpc::Call& call, Workers&
     if (call.cancel() && begun) {
       throw Error(Fault::RequestCancelled, "cancelled; a part of it may have been removed").executed(Executed::unknown);
     }
-    co_await workers.run([&] {
+    auto work = [&] {
       if (!removal) {
         removal.emplace(params.path, params.recursive);
       }
       done = removal->step(removal_step);
-    });
+    };
+    co_await workers.run(std::move(work));
     begun = true;
   }
   co_return wire::Done{};
@@ -212,7 +210,8 @@ Task<wire::Done> done_after(Workers& workers, std::function<void()> work) {
 
 Task<wire::FileRealpathResult> realpath(wire::FileRealpathParams params, Workers& workers) {
   wire::FileRealpathResult result;
-  co_await workers.run([&] { result.path = files::realpath(params.path); });
+  auto work = [&] { result.path = files::realpath(params.path); };
+  co_await workers.run(std::move(work));
   co_return result;
 }
 

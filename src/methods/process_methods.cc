@@ -56,6 +56,8 @@ wire::ProcessState to_wire_state(shell::ProcessState state) {
     case shell::ProcessState::signaled: return wire::ProcessState::signaled;
     case shell::ProcessState::timed_out: return wire::ProcessState::timedOut;
     case shell::ProcessState::cancelled: return wire::ProcessState::cancelled;
+    case shell::ProcessState::left:
+    case shell::ProcessState::lost: break;
   }
   return wire::ProcessState::lost;
 }
@@ -67,8 +69,8 @@ std::string text_of(shell::CollectedOutput& output, bool base64) {
 
 Task<wire::ProcessRunResult> run(wire::ProcessRunParams params, rpc::Call& call, shell::Nursery& nursery,
                                  Executor executor) {
-  shell::ProcessResult done =
-      co_await shell::run_process(executor, nursery, process_options(std::move(params)), call.cancel());
+  shell::ProcessOptions options = process_options(std::move(params));
+  shell::ProcessResult done = co_await shell::run_process(executor, nursery, std::move(options), call.cancel());
   wire::ProcessRunResult result;
   result.state = to_wire_state(done.state);
   result.exitCode = done.exit_code;
@@ -76,7 +78,10 @@ Task<wire::ProcessRunResult> run(wire::ProcessRunParams params, rpc::Call& call,
     result.signal = signal_name(*done.signal);
   }
   result.coreDumped = done.core_dumped;
-  const bool base64 = done.out.base64 || done.err.base64;
+  const auto needs_base64 = [](const shell::CollectedOutput& output) {
+    return output.base64 || !travels_as_text(output.output);
+  };
+  const bool base64 = needs_base64(done.out) || needs_base64(done.err);
   result.stdout_ = text_of(done.out, base64);
   result.stderr_ = text_of(done.err, base64);
   result.encoding = base64 ? wire::Encoding::base64 : wire::Encoding::utf_8;
@@ -85,8 +90,10 @@ Task<wire::ProcessRunResult> run(wire::ProcessRunParams params, rpc::Call& call,
   result.usage = {milliseconds(done.usage.ru_utime), milliseconds(done.usage.ru_stime),
                   std::int64_t{done.usage.ru_maxrss} * 1024};
   result.survivors = to_wire(done.survivors);
-  if (done.state == shell::ProcessState::cancelled) {
-    throw Error(Fault::RequestCancelled, "cancelled; what it started was ended")
+  const bool left = done.state == shell::ProcessState::left;
+  if (left || done.state == shell::ProcessState::cancelled) {
+    throw Error(Fault::RequestCancelled,
+                left ? "cancelled; what it started goes on" : "cancelled; what it started was ended")
         .executed(Executed::yes)
         .with("result", RawJson{wire::write(result).dump()});
   }

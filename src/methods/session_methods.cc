@@ -91,7 +91,7 @@ struct LiveOutput {
   nlohmann::json token;
   shell::Offset at;
   Cancel finish;
-  bool done = false;
+  bool done = true;
   Event finished;
 };
 
@@ -106,34 +106,49 @@ void send_piece(LiveOutput& live, std::string_view bytes) {
   live.at += bytes.size();
 }
 
+/// The next piece, or nothing at the end. What the journal has lost is stepped over: `from` of the next piece says so.
+Task<std::string> next_piece(LiveOutput& live) {
+  shell::ReadOptions options{};
+  options.offset = live.at;
+  options.max_bytes = progress_bytes;
+  options.wait = Milliseconds::max();
+  shell::ReadResult read{};
+  std::optional<Error> lost;
+  try {
+    read = co_await live.session->read(options, live.finish);
+  } catch (const Error& error) {
+    lost = error;
+  }
+  if (lost) {
+    live.at = live.session->output_oldest();
+    options.offset = live.at;
+    read = co_await live.session->read(options, live.finish);
+  }
+  // A character cut by the reading is sent whole with the next piece, unless nothing follows.
+  if (read.data.size() > 4 && !live.finish) {
+    read.data.resize(read.data.size() - incomplete_utf8_tail(read.data));
+  }
+  co_return std::move(read.data);
+}
+
 Task<> stream_output(std::shared_ptr<LiveOutput> live, Executor executor) {
   Waiter waiter(executor);
   waiter.subscribe(live->connection->drained());
   waiter.subscribe(live->connection->closed());
   while (!live->connection->is_closed()) {
-    shell::ReadOptions options{};
-    options.offset = live->at;
-    options.max_bytes = progress_bytes;
-    options.wait = Milliseconds::max();
-    const shell::ReadResult read = co_await live->session->read(options, live->finish);
-    std::string_view bytes = read.data;
-    // A character cut by the reading is sent whole with the next piece, unless nothing follows.
-    const std::size_t cut = bytes.size() > 4 && !live->finish ? incomplete_utf8_tail(bytes) : 0;
-    bytes.remove_suffix(cut);
-    if (!bytes.empty()) {
-      send_piece(*live, bytes);
-    } else if (live->finish || read.eof) {
+    const std::string bytes = co_await next_piece(*live);
+    if (bytes.empty()) {
       break;
     }
+    send_piece(*live, bytes);
     while (live->connection->unsent_bytes() > max_unsent_progress && !live->connection->is_closed()) {
       co_await waiter.until(never);
     }
   }
 }
 
-std::shared_ptr<LiveOutput> start_live(const wire::SessionRunParams& params,
-                                       const std::shared_ptr<shell::Session>& session, rpc::Call& call,
-                                       Executor executor) {
+std::shared_ptr<LiveOutput> prepare_live(const wire::SessionRunParams& params,
+                                         const std::shared_ptr<shell::Session>& session, rpc::Call& call) {
   if (!params.progressToken) {
     return nullptr;
   }
@@ -141,30 +156,39 @@ std::shared_ptr<LiveOutput> start_live(const wire::SessionRunParams& params,
   live->session = session;
   live->connection = call.connection();
   std::visit([&live](const auto& token) { live->token = token; }, *params.progressToken);
-  live->at = session->output_end();
-  spawn(executor, stream_output(live, executor), [live](std::exception_ptr) {
+  return live;
+}
+
+void start_live(const std::shared_ptr<LiveOutput>& live, shell::Offset from, Executor executor) {
+  live->at = from;
+  live->done = false;
+  spawn(executor, stream_output(live, executor), [live](std::exception_ptr) {  // a session that ended has told its all
     live->done = true;
     live->finished.notify();
   });
-  return live;
 }
 
 // ---- the methods that wait
 
 Task<wire::SessionInfo> create(wire::SessionCreateParams params, rpc::Call& call, shell::Sessions& sessions) {
   const shell::Owner owner = owner_of(*call.connection());
-  const std::shared_ptr<shell::Session> session = co_await sessions.create(create_options(std::move(params)), owner);
+  shell::CreateOptions options = create_options(std::move(params));
+  const std::shared_ptr<shell::Session> session = co_await sessions.create(std::move(options), owner, call.cancel());
   co_return to_wire(session->info());
 }
 
 Task<wire::RunResult> run(wire::SessionRunParams params, rpc::Call& call, shell::Sessions& sessions,
                           Executor executor) {
   const std::shared_ptr<shell::Session> session = sessions.find(params.session);
-  const std::shared_ptr<LiveOutput> live = start_live(params, session, call, executor);
+  const std::shared_ptr<LiveOutput> live = prepare_live(params, session, call);
+  shell::RunOptions options = run_options(std::move(params));
+  if (live) {
+    options.began = [live, executor](shell::Offset from) { start_live(live, from, executor); };
+  }
   std::exception_ptr failure;
   shell::RunResult result;
   try {
-    result = co_await session->run(run_options(std::move(params)), call.cancel());
+    result = co_await session->run(std::move(options), call.cancel());
   } catch (...) {
     failure = std::current_exception();
   }
@@ -245,7 +269,7 @@ Task<wire::SessionReadResult> read(wire::SessionReadParams params, rpc::Call& ca
     shell::OutputText text(shell::View::clean, read.data.size() * 3, read.from);
     text.feed(read.data);
     result.data = text.finish().output;
-  } else if (params.encoding != wire::Encoding::base64 && is_utf8(read.data)) {
+  } else if (params.encoding != wire::Encoding::base64 && travels_as_text(read.data)) {
     result.data = std::move(read.data);
   } else {
     result.data = to_base64(read.data);
@@ -272,7 +296,8 @@ Task<wire::SessionWriteResult> write(wire::SessionWriteParams params, rpc::Call&
 
 Task<wire::SessionInterruptResult> interrupt(wire::SessionInterruptParams params, shell::Sessions& sessions) {
   const std::shared_ptr<shell::Session> session = sessions.find(params.session);
-  shell::InterruptResult done = co_await session->interrupt(params.escalate, Milliseconds(params.graceMs), {});
+  const shell::OutputOptions output;
+  shell::InterruptResult done = co_await session->interrupt(params.escalate, Milliseconds(params.graceMs), output);
   wire::SessionInterruptResult result;
   result.state = to_wire(done.state);
   if (done.step) {
@@ -285,8 +310,7 @@ Task<wire::SessionInterruptResult> interrupt(wire::SessionInterruptParams params
 }
 
 Task<wire::SessionCloseResult> close(wire::SessionCloseParams params, shell::Sessions& sessions) {
-  const shell::CloseResult closed =
-      co_await sessions.close(std::move(params.session), Milliseconds(params.graceMs), params.keepProcesses);
+  const shell::CloseResult closed = co_await sessions.close(std::move(params.session), Milliseconds(params.graceMs));
   wire::SessionCloseResult result;
   result.exitCode = closed.exit_code;
   if (closed.signal) {

@@ -2,9 +2,11 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "base/encoding.h"
 #include "base/time.h"
 
 namespace rex::methods {
@@ -12,6 +14,12 @@ namespace rex::methods {
 std::string signal_name(int number) {
   const char* name = sigabbrev_np(number);
   return name != nullptr ? name : std::to_string(number);
+}
+
+bool travels_as_text(std::string_view bytes) {
+  const auto escaped = [](char c) { return c >= 0 && c < 0x20 && c != '\n' && c != '\t' && c != '\r'; };
+  const auto controls = static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), escaped));
+  return controls <= bytes.size() / 8 && is_utf8(bytes);
 }
 
 int signal_number(wire::Signal signal) {
@@ -45,7 +53,6 @@ wire::SessionState to_wire(shell::SessionState state) {
   switch (state) {
     case shell::SessionState::ready: return wire::SessionState::ready;
     case shell::SessionState::running: return wire::SessionState::running;
-    case shell::SessionState::stopped: return wire::SessionState::stopped;
     case shell::SessionState::unmanaged: return wire::SessionState::unmanaged;
     case shell::SessionState::exited: return wire::SessionState::exited;
   }
@@ -116,8 +123,9 @@ wire::RunResult to_wire(shell::RunResult result) {
   out.pipeStatus.assign(result.pipe_status.begin(), result.pipe_status.end());
   out.cwd = std::move(result.cwd);
   out.durationMs = result.duration_ms;
-  out.output = std::move(result.output.output);
-  out.encoding = result.output.base64 ? wire::Encoding::base64 : wire::Encoding::utf_8;
+  const bool base64 = result.output.base64 || !travels_as_text(result.output.output);
+  out.output = base64 && !result.output.base64 ? to_base64(result.output.output) : std::move(result.output.output);
+  out.encoding = base64 ? wire::Encoding::base64 : wire::Encoding::utf_8;
   out.from = static_cast<std::int64_t>(result.output.from);
   out.next = static_cast<std::int64_t>(result.output.next);
   out.totalBytes = static_cast<std::int64_t>(result.output.total_bytes);

@@ -15,6 +15,10 @@ std::string signal_name(int number);
 /// The number of a signal of the wire.
 int signal_number(wire::Signal signal);
 
+/// Whether bytes go as text: they are UTF-8, and not so full of control characters that JSON's escapes, six bytes each,
+/// could outgrow a message.
+bool travels_as_text(std::string_view bytes);
+
 std::vector<wire::Process> to_wire(const std::vector<shell::Process>& processes);
 std::optional<wire::Omitted> to_wire(const std::optional<shell::Omitted>& omitted);
 wire::SessionState to_wire(shell::SessionState state);

@@ -335,7 +335,6 @@ void members(auto& f, Is<SessionSignalResult> auto& x) {
 void members(auto& f, Is<SessionCloseParams> auto& x) {
   f.required("session", x.session);
   f.optional("graceMs", x.graceMs, within(0, 1'000'000'000'000));
-  f.optional("keepProcesses", x.keepProcesses);
   f.optional("host", x.host);
 }
 

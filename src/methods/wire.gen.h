@@ -518,7 +518,6 @@ struct SessionSignalResult {
 struct SessionCloseParams {
   std::string session;
   std::int64_t graceMs = 2000;  ///< How long each step may take.
-  bool keepProcesses = false;  ///< End the shell and leave the rest alone.
   std::string host;
 };
 

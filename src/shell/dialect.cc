@@ -76,7 +76,7 @@ class Bash final : public Dialect {
   [[nodiscard]] bool wants_packets() const override { return false; }
 
   [[nodiscard]] std::string prologue(const ChannelPaths& paths) const override {
-    return R"(set +o history; unset HISTFILE PS1 PS2; PS0= PS1= PS2= PROMPT_COMMAND= __rex_n= __rex_o=
+    return R"(set +o history; unset HISTFILE PS1 PS2 PROMPT_COMMAND; PS0= PS1= PS2= __rex_n= __rex_o=
 __rex_t() {
   ((${#FUNCNAME[@]} == 1)) || return 0
   local IFS=' ' s=$1
@@ -89,16 +89,24 @@ __rex_t() {
 __rex_r() {
   [[ $- == *[exv]* ]] && __rex_o=$- && \set +exv
   [[ $2 == "$__rex_n" ]] && \return 0
-  if [[ ! -o posix ]]; then POSIXLY_CORRECT=y; \unset -f builtin; \unset POSIXLY_CORRECT; fi
+  if [[ -o posix ]]; then
+    \unset -f builtin
+    \unset -v PROMPT_COMMAND
+  else
+    POSIXLY_CORRECT=y
+    \unset -f builtin
+    \unset -v PROMPT_COMMAND POSIXLY_CORRECT
+  fi
   local IFS=' '
-  builtin printf '%s %s|%s|%s|%s\0' "$2" "$1" "${__rex_ps-}" "${__rex_o-}" "$PWD" >|)" +
-           paths.report + R"(
+  __rex_w "$@" || { builtin enable printf && __rex_w "$@" && builtin enable -n printf; }
   builtin jobs
-  __rex_n=$2 __rex_ps= PS0= PS1= PS2= PROMPT_COMMAND=
+  __rex_n=$2 __rex_ps= PS0= PS1= PS2=
   \return 0
 }
+__rex_w() { builtin printf '%s %s|%s|%s|%s\0' "$2" "$1" "${__rex_ps-}" "${__rex_o-}" "$PWD" >|)" +
+           paths.report + R"(; }
 __rex_s() { [[ $__rex_o == *e* ]] && \set -e; __rex_o=; \return $1; }
-readonly -f __rex_t __rex_r __rex_s
+readonly -f __rex_t __rex_r __rex_w __rex_s
 builtin trap '__rex_ps=${PIPESTATUS[*]} __rex_u=$_' RETURN
 )";
   }
@@ -134,7 +142,8 @@ builtin trap '__rex_ps=${PIPESTATUS[*]} __rex_u=$_' RETURN
     const std::string last = "\\__rex_s " + std::to_string(run.last_status) + " \"$__rex_u\"";
     if (!run.careful) {
       return {(run.last_status == 0 ? "\\: \"$__rex_u\"" : last) + "; " + source + "\\builtin printf '" + number +
-                  " %s|%s||%s\\0' \"$?\" \"$__rex_ps\" \"$PWD\" >|" + paths.report + "; __rex_n=" + number + "\n",
+                  " %s|%s||%s\\0' \"$?\" \"$__rex_ps\" \"$PWD\" >|" + paths.report + "; __rex_ps= __rex_n=" + number +
+                  "\n",
               "[[ $__rex_n == " + number + " || $((__rex_c=$?)) == - ]] || { \\__rex_r \"$__rex_c\" " + number +
                   "; } >/dev/null 2>&1\n"};
     }

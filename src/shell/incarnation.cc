@@ -77,7 +77,7 @@ Task<std::shared_ptr<Incarnation>> Incarnation::start(Executor executor, Nursery
 
 bool Incarnation::drain(Stream stream, std::size_t at_most, const std::function<void(std::string_view)>& sink) {
   AsyncFd* fd = output(stream);
-  if (fd == nullptr) {
+  if (fd == nullptr || fd->fd() < 0) {
     return false;
   }
   std::array<char, 64 * 1024> buffer;
@@ -107,7 +107,11 @@ void Incarnation::shut() {
   if (driver_) {
     driver_->reports().close();
     driver_->lines().close();
+    driver_.reset();
   }
+  pty_.reset();
+  program_children_.reset();
+  guardian_children_.reset();
 }
 
 void Incarnation::resize(WindowSize size) {
@@ -118,11 +122,11 @@ void Incarnation::resize(WindowSize size) {
 }
 
 pid_t Incarnation::foreground() const {
-  return (tty_ ? foreground_group(out_->fd()) : std::nullopt).value_or(program_->pid());
+  return (tty_ && out_->fd() >= 0 ? foreground_group(out_->fd()) : std::nullopt).value_or(program_->pid());
 }
 
 std::vector<pid_t> Incarnation::others() {
-  const bool lives = !program_->exit();
+  const bool lives = !program_->ended();
   if (lives && children_are(program_children_, "") &&
       children_are(guardian_children_, std::to_string(program_->pid()) + " ")) {
     return {};

@@ -42,8 +42,11 @@ class Incarnation {
   /// Where output of a stream comes from; with a terminal there is only `out`. Null when that stream has ended.
   AsyncFd* output(Stream stream) { return stream == Stream::out ? out_.get() : err_.get(); }
   /// Where input goes. Null when it was closed.
-  AsyncFd* input() { return tty_ ? out_.get() : in_.get(); }
-  void close_input() { in_.reset(); }
+  AsyncFd* input() {
+    AsyncFd* fd = tty_ ? out_.get() : in_.get();
+    return fd != nullptr && fd->fd() >= 0 ? fd : nullptr;
+  }
+  void close_input() { in_->close(); }
 
   /// Reads what is there into `sink` until nothing is left or `at_most` bytes came. A terminal delivers all that was
   /// written before on the reader's own time (n_tty), so after a shell's report "until nothing is left" is exact.
@@ -61,7 +64,8 @@ class Incarnation {
   /// Where the program is now, as the kernel knows it; nullopt when it is gone.
   [[nodiscard]] std::optional<std::string> kernel_cwd() const;
 
-  /// Ends every pump. The process tree lives until this object is gone, or its end was asked for.
+  /// Ends every pump and lets go of every descriptor. The process tree lives until this object is gone, or its end was
+  /// asked for.
   void shut();
 
   /// Whether our shell is back at its line pipe with nothing left to read there.

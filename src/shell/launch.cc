@@ -66,6 +66,9 @@ DecodedLaunch decode_launch(char* text) {
 // With execvp's errno rules: EACCES outranks ENOENT.
 int exec_program(const DecodedLaunch& launch) {
   char* file = launch.argv[0];
+  if (*file == '\0') {
+    return ENOENT;
+  }
   if (std::strchr(file, '/') != nullptr) {
     execve(file, launch.argv, launch.env);
     return errno;

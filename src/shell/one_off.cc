@@ -110,19 +110,18 @@ Task<ProcessResult> run_process(Executor executor, Nursery& nursery, ProcessOpti
   out.write.reset();
   err.write.reset();
 
-  const auto ignore = [](std::exception_ptr) {};
   const auto output = std::make_shared<Output>(executor, std::move(out.read), options.max_output_bytes);
-  spawn(executor, pump(output), ignore);
+  spawn(executor, pump(output));
   std::shared_ptr<Output> errors;
   if (!options.merge_stderr) {
     errors = std::make_shared<Output>(executor, std::move(err.read), options.max_output_bytes);
-    spawn(executor, pump(errors), ignore);
+    spawn(executor, pump(errors));
   }
   std::shared_ptr<AsyncFd> input;
   if (!options.input.empty()) {
     fcntl(in.write.get(), F_SETFL, O_NONBLOCK);
     input = std::make_shared<AsyncFd>(executor, std::move(in.write));
-    spawn(executor, feed(input, std::move(options.input)), ignore);
+    spawn(executor, feed(input, std::move(options.input)));
   }
 
   Waiter waiter(executor);
@@ -130,16 +129,18 @@ Task<ProcessResult> run_process(Executor executor, Nursery& nursery, ProcessOpti
   waiter.subscribe(cancel.changed());
   const TimePoint deadline = deadline_after(options.timeout);
   std::optional<ProcessState> stopped;
-  while (!program->exit() && !stopped) {
+  while (!program->ended() && !stopped) {
     if (cancel.wish() == Cancel::Wish::stop_work) {
       stopped = ProcessState::cancelled;
+    } else if (cancel) {
+      stopped = ProcessState::left;
     } else if (Clock::now() >= deadline) {
       stopped = ProcessState::timed_out;
     } else {
       co_await waiter.until(deadline);
     }
   }
-  if (stopped) {
+  if (stopped && *stopped != ProcessState::left) {
     co_await end_tree(program);
   }
 
@@ -161,7 +162,10 @@ Task<ProcessResult> run_process(Executor executor, Nursery& nursery, ProcessOpti
     result.core_dumped = exit.core_dumped();
     result.usage = exit.usage;
   }
-  result.state = stopped.value_or(result.signal ? ProcessState::signaled : ProcessState::exited);
+  const ProcessState ended = result.signal      ? ProcessState::signaled
+                             : result.exit_code ? ProcessState::exited
+                                                : ProcessState::lost;
+  result.state = stopped.value_or(ended);
   result.out = output->text.finish();
   if (errors) {
     result.err = errors->text.finish();

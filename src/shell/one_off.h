@@ -24,7 +24,8 @@ struct ProcessOptions {
   std::size_t max_output_bytes = OutputText::kDefaultMaxBytes;
 };
 
-enum class ProcessState { exited, signaled, timed_out, cancelled };
+/// cancelled: ended because the caller wished so; left: the caller no longer waits, and it runs on.
+enum class ProcessState { exited, signaled, timed_out, cancelled, left, lost };
 
 struct ProcessResult {
   ProcessState state;

@@ -1,5 +1,6 @@
 #include "shell/program.h"
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -61,7 +62,7 @@ Task<std::shared_ptr<Program>> Program::start(Executor executor, Nursery& nurser
   const std::shared_ptr<Program> program(new Program(executor, nursery.spawn(launch, in, out, err)));
   Waiter waiter(executor);
   waiter.subscribe(program->changed_);
-  spawn(executor, program->watch(), [](std::exception_ptr) {});
+  spawn(executor, program->watch());
   while (!program->first_ && !program->gone_) {
     co_await waiter.until(never);
   }
@@ -108,6 +109,14 @@ void Program::take_reports() {
   }
   if (n >= 0 || (errno != EAGAIN && errno != EINTR)) {
     gone_ = true;
+    if (!exit_ && pid_ > 0) {  // somebody killed the guardian: what it kept together is ended as far as it can be found
+      orphans_ = descendants(pid_);
+      orphans_.push_back(pid_);
+      for (const pid_t pid : orphans_) {
+        signal_descendant(pid, SIGKILL);
+      }
+    }
+    exited_.notify();
   }
   changed_.notify();
 }
@@ -130,7 +139,10 @@ Task<TreeEnd> Program::end_tree(std::vector<EndStep> steps) {
   }
   ending_ = false;
   TreeEnd end{-1, {}};
-  if (tree_ended_) {
+  if (gone_) {
+    std::erase_if(orphans_, [](pid_t pid) { return !is_alive(pid); });
+    end.survivors = name_processes(orphans_);
+  } else {
     end.reached = tree_ended_->reached;
     if (tree_ended_->left != 0) {
       end.survivors = name_processes(tree());

@@ -44,6 +44,8 @@ class Program : public std::enable_shared_from_this<Program> {
   /// The subreaper above the program: all that descends from the program is below it.
   [[nodiscard]] pid_t guardian() const { return guardian_; }
   [[nodiscard]] const std::optional<ProgramExit>& exit() const { return exit_; }
+  /// Whether it has ended; also when its guardian was killed, and nobody will ever know how (`exit` is then empty).
+  [[nodiscard]] bool ended() const { return exit_ || gone_; }
   /// Fires at the program's end.
   Event& exited() { return exited_; }
 
@@ -69,6 +71,7 @@ class Program : public std::enable_shared_from_this<Program> {
   Event exited_;
   std::optional<Report> first_;  // started or failed
   bool gone_ = false;            // the guardian itself is gone
+  std::vector<pid_t> orphans_;   // what was below the program when its guardian was found gone
   bool ending_ = false;
   std::optional<Report> tree_ended_;
   Event changed_;

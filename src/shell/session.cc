@@ -87,16 +87,21 @@ IncarnationOptions Session::incarnation_options(std::string cwd) const {
   }
   options.launch.cwd = std::move(cwd);
   options.dialect = dialect_;
-  options.reads_user_files = options_.startup != Startup::clean;
+  options.reads_user_files = options_.startup != Startup::clean || !variable(env_, "SHELLOPTS").empty();
   options.tty = options_.tty;
   options.cooked = options_.profile == Profile::human;
   options.size = {options_.rows, options_.cols};
   return options;
 }
 
-Task<> Session::start() {
+Task<> Session::start(Cancel& cancel) {
   const std::shared_ptr<Session> self = shared_from_this();
   starting_ = true;
+  const auto give_up = [this] {
+    start_cancelled_ = true;
+    changed_.notify();
+  };
+  const Cancel::Listener listener(cancel, give_up);
   try {
     co_await start_incarnation(options_.cwd);
   } catch (...) {
@@ -116,16 +121,20 @@ Task<> Session::start_incarnation(std::string cwd) {
   alone_ = false;
   startup_ = {};
   IncarnationOptions options = incarnation_options(std::move(cwd));
-  incarnation_ = co_await Incarnation::start(executor_, nursery_, std::move(options));
+  std::shared_ptr<Incarnation> started = co_await Incarnation::start(executor_, nursery_, std::move(options));
+  if (closed_) {
+    co_await started->program().end_tree({});
+    throw_ended();
+  }
+  incarnation_ = std::move(started);
   ++generation_;
   out_ended_ = false;
   err_ended_ = options_.tty;
-  const auto ignore = [](std::exception_ptr) {};
   const std::shared_ptr<Session> self = shared_from_this();
-  spawn(executor_, watch_program(self, incarnation_), ignore);
-  spawn(executor_, pump_output(self, incarnation_, Stream::out), ignore);
+  spawn(executor_, watch_program(self, incarnation_));
+  spawn(executor_, pump_output(self, incarnation_, Stream::out));
   if (!options_.tty) {
-    spawn(executor_, pump_output(self, incarnation_, Stream::err), ignore);
+    spawn(executor_, pump_output(self, incarnation_, Stream::err));
   }
   if (dialect_ == nullptr) {
     ready_ = true;
@@ -136,8 +145,8 @@ Task<> Session::start_incarnation(std::string cwd) {
     begin_job(std::move(words));
     co_return;
   }
-  spawn(executor_, pump_reports(self, incarnation_), ignore);
-  spawn(executor_, watch_replaced(self, incarnation_), ignore);
+  spawn(executor_, pump_reports(self, incarnation_));
+  spawn(executor_, watch_replaced(self, incarnation_));
   co_await await_ready(deadline);
   co_await source_startup_files(deadline);
   ready_ = true;
@@ -148,19 +157,28 @@ Task<> Session::await_ready(TimePoint deadline) {
   Waiter waiter(executor_);
   waiter.subscribe(changed_);
   const std::shared_ptr<Incarnation> mine = incarnation_;
-  while (internal_done_ == 0 && !closed_ && !mine->program().exit() && !mine->replaced && Clock::now() < deadline) {
+  while (internal_done_ == 0 && can_become_ready(*mine, deadline)) {
     co_await waiter.until(deadline);
   }
   if (internal_done_ != 0) {
     co_return;
   }
-  const char* why = mine->program().exit() ? "the shell ended while it started"
-                    : mine->replaced       ? "the shell was replaced by another program while it started"
-                    : closed_              ? "the session was closed while it started"
-                                           : "the shell did not become ready in time (startupTimeoutMs)";
+  const std::string why = why_not_ready(*mine);
   std::string output = collect_startup();
-  end_incarnation(*mine);
+  co_await abandon_start();
   throw Error(Fault::StartFailed, why).with("output", std::move(output));
+}
+
+bool Session::can_become_ready(Incarnation& in, TimePoint deadline) const {
+  return !closed_ && !start_cancelled_ && !in.program().ended() && !in.replaced && Clock::now() < deadline;
+}
+
+std::string Session::why_not_ready(Incarnation& in) const {
+  return in.program().ended() ? "the shell ended while it started"
+         : in.replaced        ? "the shell was replaced by another program while it started"
+         : closed_            ? "the session was closed while it started"
+         : start_cancelled_   ? "the start was cancelled"
+                              : "the shell did not become ready in time (startupTimeoutMs)";
 }
 
 Task<> Session::source_startup_files(TimePoint deadline) {
@@ -170,15 +188,13 @@ Task<> Session::source_startup_files(TimePoint deadline) {
   for (const std::string& path : options_.startup_source) {
     const std::shared_ptr<Incarnation> mine = incarnation_;
     mine->driver()->run(++number, ". " + single_quoted(path), {mine->tty_path(), std::nullopt});
-    while (internal_done_ != number && !closed_ && !mine->program().exit() && Clock::now() < deadline) {
+    while (internal_done_ != number && can_become_ready(*mine, deadline)) {
       co_await waiter.until(deadline);
     }
     if (internal_done_ != number) {
-      Error error(Fault::StartFailed,
-                  "sourcing " + printable(path) +
-                      (mine->program().exit() ? " ended the shell" : " took longer than startupTimeoutMs"));
+      Error error(Fault::StartFailed, "while it sourced " + printable(path) + ": " + why_not_ready(*mine));
       error = std::move(error).with("output", collect_startup());
-      end_incarnation(*mine);
+      co_await abandon_start();
       throw error;
     }
     if (internal_status_ != 0) {
@@ -187,6 +203,15 @@ Task<> Session::source_startup_files(TimePoint deadline) {
     if (access(path.c_str(), R_OK) == 0) {
       startup_.sourced.push_back(path);
     }
+  }
+}
+
+/// Nothing of a shell that could not be made ready stays.
+Task<> Session::abandon_start() {
+  const std::shared_ptr<Incarnation> failed = std::exchange(incarnation_, nullptr);
+  if (failed) {
+    co_await failed->program().end_tree({});
+    failed->shut();
   }
 }
 
@@ -202,25 +227,25 @@ Task<> Session::ensure_alive() {
   while (starting_ && !closed_) {
     co_await waiter.until(never);
   }
-  if (closed_ || !incarnation_) {
+  const bool may_restart = dialect_ != nullptr && options_.restart;
+  if (closed_ || (!incarnation_ && !may_restart)) {
     throw_ended();
   }
-  if (!incarnation_->program().exit()) {
+  if (incarnation_ && !incarnation_->program().ended()) {
     co_return;
   }
-  if (dialect_ == nullptr || !options_.restart) {
+  if (!may_restart) {
     throw_ended();
   }
-  const ProgramExit exit = *incarnation_->program().exit();
-  Restarted restarted{exit.exit_code() ? "exited" : "signal " + std::to_string(exit.signal().value_or(0)),
-                      exit.exit_code()};
-  end_incarnation(*incarnation_);
+  // The old one is let go of before the new one opens a descriptor.
+  Restarted restarted = retire_incarnation();
   starting_ = true;
   try {
     internal_done_ = 0;
     co_await start_incarnation(nearest_existing(cwd_));
   } catch (...) {
     starting_ = false;
+    restarted_ = std::move(restarted);  // for the run that finds the next one
     changed_.notify();
     throw;
   }
@@ -229,18 +254,36 @@ Task<> Session::ensure_alive() {
   changed_.notify();
 }
 
+/// Lets go of a dead shell; what it left behind is kept in sight until the session is closed.
+Restarted Session::retire_incarnation() {
+  std::erase_if(former_, [](const std::shared_ptr<Incarnation>& each) { return each->others().empty(); });
+  const std::shared_ptr<Incarnation> old = std::exchange(incarnation_, nullptr);
+  if (!old) {
+    return restarted_.value_or(Restarted{"could not be started", std::nullopt});
+  }
+  if (!old->others().empty()) {
+    former_.push_back(old);
+  }
+  old->shut();
+  const std::optional<ProgramExit>& exit = old->program().exit();
+  if (!exit) {
+    return {"lost", std::nullopt};
+  }
+  return {exit->exit_code() ? "exited" : "signal " + std::to_string(exit->signal().value_or(0)), exit->exit_code()};
+}
+
 void Session::throw_ended() const { throw Error(Fault::SessionEnded, "session " + printable(name()) + " has ended"); }
 
-void Session::end_incarnation(Incarnation& which) {
-  const std::shared_ptr<Incarnation> keep = incarnation_;
-  if (!which.others().empty()) {
-    former_.push_back(incarnation_);
-  }
-  which.shut();
+bool Session::ended_for_good() const {
+  const bool dead = !starting_ && (!incarnation_ || incarnation_->program().ended());
+  return closed_ || (dead && (dialect_ == nullptr || !options_.restart));
 }
 
 SessionState Session::state() {
-  if (!incarnation_ || (incarnation_->program().exit() && !starting_)) {
+  if (starting_) {
+    return SessionState::running;
+  }
+  if (!incarnation_ || incarnation_->program().ended()) {
     return SessionState::exited;
   }
   if (dialect_ == nullptr || incarnation_->replaced) {
@@ -266,7 +309,7 @@ SessionInfo Session::info() {
   info.last_output_at = last_output_at_;
   info.oldest = journal_.oldest();
   info.next = journal_.end();
-  if (current_ && incarnation_ && !incarnation_->program().exit()) {
+  if (current_ && incarnation_ && !incarnation_->program().ended()) {
     const pid_t leader = incarnation_->foreground();
     info.foreground = Process{leader, command_of(leader)};
   }
@@ -281,7 +324,7 @@ SessionInfo Session::info() {
   return info;
 }
 
-Task<CloseResult> Session::close(Milliseconds grace, bool keep_processes) {
+Task<CloseResult> Session::close(Milliseconds grace) {
   const std::shared_ptr<Session> self = shared_from_this();
   if (closed_) {
     throw_ended();
@@ -300,10 +343,6 @@ Task<CloseResult> Session::close(Milliseconds grace, bool keep_processes) {
     all.push_back(incarnation_);
   }
   for (const std::shared_ptr<Incarnation>& each : all) {
-    if (keep_processes) {
-      each->program().release();
-      continue;
-    }
     // Interactive shells ignore TERM and end on HUP; most other programs end on either.
     std::vector<EndStep> steps{{SIGHUP, 0}, {SIGTERM, static_cast<std::int32_t>(grace.count())}};
     TreeEnd end = co_await each->program().end_tree(std::move(steps));

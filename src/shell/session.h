@@ -26,8 +26,8 @@ namespace rex::shell {
 /// How long each step of interrupt, terminate, kill waits unless told otherwise.
 inline constexpr Milliseconds default_grace{2000};
 inline constexpr std::size_t max_kept_jobs = 1000;
-inline constexpr std::size_t max_command_bytes = std::size_t{15} << 20;
 
+inline constexpr std::size_t max_held_output = 1 << 20;
 inline constexpr std::size_t max_startup_output = 64 * 1024;
 
 /// Numbers of our own commands, far above those of jobs.
@@ -49,7 +49,7 @@ struct JobEnd {
 /// One command run in a shell session, or the program of a session without a shell.
 struct Job {
   std::uint64_t number;
-  std::string command;
+  std::int64_t lines;  // of its text
   Offset from;
   TimePoint started;
   std::vector<pid_t> before;         // processes of earlier jobs that were there when it began
@@ -57,13 +57,14 @@ struct Job {
   std::optional<Restarted> restarted;
   std::optional<RunState> stopping;   // timed_out or cancelled, once we began to end it
   bool being_stopped = false;         // its end is not told before all that it started is gone too
+  bool beyond_reach = false;          // it could not be ended: what is left of it we may not signal
   std::unique_ptr<AsyncFd> isolated;  // its own output, when it does not write to the terminal
   Fd isolated_writer;                 // what the shell opens; let go of at the job's end
   std::optional<JobEnd> end;
   bool names_settled = false;
 
   [[nodiscard]] std::string id() const { return std::to_string(number); }
-  [[nodiscard]] bool is_over() const { return end && !being_stopped; }
+  [[nodiscard]] bool is_over() const { return (end && !being_stopped) || beyond_reach; }
 };
 
 /// `all` without those of `some`.
@@ -75,7 +76,7 @@ class Session : public std::enable_shared_from_this<Session> {
   ~Session();
 
   /// Starts the program. Throws StartFailed with what it printed; the session is then of no use.
-  Task<> start();
+  Task<> start(Cancel& cancel);
 
   Task<RunResult> run(RunOptions options, Cancel& cancel);
   Task<WaitResult> wait(WaitOptions options, Cancel& cancel);
@@ -88,12 +89,13 @@ class Session : public std::enable_shared_from_this<Session> {
   void resize(WindowSize size);
   [[nodiscard]] SessionInfo info();
   /// Ends the whole tree, and every pending call with it.
-  Task<CloseResult> close(Milliseconds grace, bool keep_processes);
+  Task<CloseResult> close(Milliseconds grace);
 
   [[nodiscard]] const std::string& name() const { return options_.session; }
   [[nodiscard]] std::int64_t input_offset() const { return input_offset_; }
   /// Where the journal of stdout ends now.
   [[nodiscard]] Offset output_end() const { return journal_.end(); }
+  [[nodiscard]] Offset output_oldest() const { return journal_.oldest(); }
 
  private:
   // session.cc
@@ -102,7 +104,11 @@ class Session : public std::enable_shared_from_this<Session> {
   Task<> source_startup_files(TimePoint deadline);
   Task<> ensure_alive();
   IncarnationOptions incarnation_options(std::string cwd) const;
-  void end_incarnation(Incarnation& which);
+  Task<> abandon_start();
+  Restarted retire_incarnation();
+  [[nodiscard]] bool ended_for_good() const;
+  [[nodiscard]] bool can_become_ready(Incarnation& in, TimePoint deadline) const;
+  [[nodiscard]] std::string why_not_ready(Incarnation& in) const;
   [[nodiscard]] std::string collect_startup() const;
   [[nodiscard]] SessionState state();
   [[noreturn]] void throw_ended() const;
@@ -114,6 +120,7 @@ class Session : public std::enable_shared_from_this<Session> {
   static Task<> watch_replaced(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> which);
   static Task<> watch_program(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> which);
   void take_output(const Incarnation& from, Stream stream, std::string_view bytes);
+  void keep_output(Stream stream, std::string_view bytes);
   void drain_output(Incarnation& from);
   bool drain_isolated(Job& job);
   void take_records(Incarnation& from);
@@ -121,7 +128,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Journal& journal(Stream stream) { return stream == Stream::err ? *err_journal_ : journal_; }
 
   // session_run.cc
-  std::shared_ptr<Job> begin_job(std::string command);
+  std::shared_ptr<Job> begin_job(std::string_view command);
   void end_job(JobEnd end);
   void end_job_by_record(Incarnation& in, const Record& record);
   [[nodiscard]] std::string true_cwd(const Incarnation& in, std::string_view claimed) const;
@@ -145,9 +152,11 @@ class Session : public std::enable_shared_from_this<Session> {
   Task<bool> wait_for_end(std::shared_ptr<Job> job, TimePoint deadline);
   Task<std::size_t> write_all_of(std::string data, std::shared_ptr<Incarnation> in, Cancel& cancel);
   static Task<> announce_room(std::shared_ptr<Incarnation> in, std::shared_ptr<Event> room);
-  [[nodiscard]] std::vector<pid_t> left_by(const Job& job);
-  void signal_foreground(int number);
-  Task<bool> signal_until_end(std::shared_ptr<Job> job, int number, Milliseconds grace);
+  Task<> stop_leftovers(std::shared_ptr<Job> job, std::shared_ptr<Incarnation> in);
+  [[nodiscard]] static std::vector<pid_t> left_by(const Job& job, Incarnation& in);
+  bool signal_foreground(int number);
+  Task<bool> signal_until_end(std::shared_ptr<Job> job, int number, Milliseconds grace,
+                              std::shared_ptr<bool> delivered);
 
   Executor executor_;
   Nursery& nursery_;
@@ -160,6 +169,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<std::shared_ptr<Incarnation>> former_;  // dead shells with processes left behind
   int generation_ = 0;
   bool starting_ = false;
+  bool start_cancelled_ = false;
   bool closed_ = false;
   bool ready_ = false;               // the current incarnation's shell has reported for the first time
   std::uint64_t internal_done_ = 0;  // the last of our own commands that has ended
@@ -170,19 +180,22 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Journal journal_;
   std::unique_ptr<Journal> err_journal_;  // only on pipes
+  std::string held_;  // what came to the terminal while a job with its own output ran; at most max_held_output
   bool out_ended_ = false;
   bool err_ended_ = false;
   TimePoint last_output_{};
   std::optional<timespec> last_output_at_;
   std::int64_t input_offset_ = 0;
-  std::uint64_t next_write_ = 0;  // writes take their turn in the order they came
+  std::size_t unfinished_line_ = 0;  // bytes typed since the last Enter
+  std::uint64_t next_write_ = 0;     // writes take their turn in the order they came
   std::uint64_t turn_ = 0;
   Event turn_changed_;
 
   std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;
   std::shared_ptr<Job> current_;
-  bool alone_ = false;           // when the last job ended, our shell was the only process
-  bool watching_lines_ = false;  // a task looks after the running job's shell
+  std::shared_ptr<Job> stopping_;  // being ended, trees and all; no other begins before that is done
+  bool alone_ = false;             // when the last job ended, our shell was the only process
+  bool watching_lines_ = false;    // a task looks after the running job's shell
   std::uint64_t next_job_ = 1;
   Event changed_;  // output, the end of a job, a change of state
 };

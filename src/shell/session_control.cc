@@ -18,14 +18,23 @@ constexpr std::size_t max_line_bytes = 4095;
 // How long a write waits for room without any progress before it says how much was taken.
 constexpr Milliseconds write_patience{1000};
 
-std::size_t longest_line(std::string_view data) {
+/// The longest line of `data` where `begun` bytes of its first one were typed before; `begun` becomes those of the
+/// last.
+std::size_t longest_line(std::string_view data, std::size_t& begun) {
   std::size_t longest = 0;
   while (!data.empty()) {
     const std::size_t end = data.find_first_of("\r\n");
-    longest = std::max(longest, std::min(end, data.size()) + 1);
+    longest = std::max(longest, begun + std::min(end, data.size()) + 1);
+    begun = end == std::string_view::npos ? begun + data.size() : 0;
     data.remove_prefix(end == std::string_view::npos ? data.size() : end + 1);
   }
   return longest;
+}
+
+[[noreturn]] void refuse_closed(Executed executed) {
+  throw Error(Fault::InputRefused, "the program does not read its input any more")
+      .with("reason", std::string("closed"))
+      .executed(executed);
 }
 
 // After how long the foreground is looked at again once it was signalled; doubles.
@@ -50,21 +59,28 @@ Task<std::size_t> Session::write(std::string data, bool submit, bool eof, Cancel
   co_await ensure_alive();
   const std::shared_ptr<Incarnation> in = incarnation_;
   if (in->input() == nullptr) {
-    throw Error(Fault::InputRefused, "the input of this session was closed").with("reason", std::string("closed"));
+    refuse_closed(Executed::no);
   }
   const std::optional<termios> modes = in->tty() ? terminal_modes(in->input()->fd()) : std::nullopt;
   const bool canonical = modes && (modes->c_lflag & ICANON) != 0;
   if (submit) {
     data += in->tty() ? '\r' : '\n';
   }
-  if (canonical && longest_line(data) > max_line_bytes) {
+  std::size_t unfinished = canonical ? unfinished_line_ : 0;
+  if (longest_line(data, unfinished) > max_line_bytes && canonical) {
     throw Error(Fault::InputRefused, "a line of more than " + std::to_string(max_line_bytes) +
                                          " bytes would be cut by the terminal; nothing was written")
         .with("reason", std::string("lineTooLong"));
   }
-  if (eof && canonical) {
-    data += static_cast<char>(modes->c_cc[VEOF]);
+  if (eof && modes && !canonical) {
+    throw Error(Fault::InputRefused, "the program reads keys, not lines: its terminal has no end of file")
+        .with("reason", std::string("noEof"));
   }
+  if (eof && canonical) {  // the first one only pushes an unfinished line
+    data.append(unfinished != 0 ? 2 : 1, static_cast<char>(modes->c_cc[VEOF]));
+    unfinished = 0;
+  }
+  unfinished_line_ = unfinished;
   const bool interrupts =
       modes && (modes->c_lflag & ISIG) != 0 && data.find(static_cast<char>(modes->c_cc[VINTR])) != std::string::npos;
   const std::uint64_t ticket = next_write_++;
@@ -73,6 +89,7 @@ Task<std::size_t> Session::write(std::string data, bool submit, bool eof, Cancel
   while (turn_ != ticket) {
     co_await waiter.until(never);
   }
+  const std::size_t size = data.size();
   std::size_t done = 0;
   std::exception_ptr failure;
   try {
@@ -89,7 +106,7 @@ Task<std::size_t> Session::write(std::string data, bool submit, bool eof, Cancel
   if (interrupts && current_ && in->driver() != nullptr) {
     in->driver()->ask_again(current_->number);
   }
-  if (eof && !in->tty()) {
+  if (eof && !in->tty() && done == size) {
     in->close_input();
   }
   co_return done;
@@ -103,7 +120,11 @@ Task<std::size_t> Session::write_all_of(std::string data, std::shared_ptr<Incarn
   std::size_t done = 0;
   TimePoint deadline = Clock::now() + write_patience;
   while (done < data.size() && !cancel && !closed_) {
-    const ssize_t n = ::write(in->input()->fd(), data.data() + done, data.size() - done);
+    AsyncFd* const input = in->input();
+    if (input == nullptr) {
+      refuse_closed(done == 0 ? Executed::no : Executed::yes);
+    }
+    const ssize_t n = ::write(input->fd(), data.data() + done, data.size() - done);
     if (n > 0) {
       done += static_cast<std::size_t>(n);
       deadline = Clock::now() + write_patience;
@@ -111,12 +132,10 @@ Task<std::size_t> Session::write_all_of(std::string data, std::shared_ptr<Incarn
       if (Clock::now() >= deadline) {
         break;
       }
-      spawn(executor_, announce_room(in, room), [](std::exception_ptr) {});
+      spawn(executor_, announce_room(in, room));
       co_await waiter.until(deadline);
     } else if (errno == EPIPE || errno == EIO) {
-      throw Error(Fault::InputRefused, "the program does not read its input any more")
-          .with("reason", std::string("closed"))
-          .executed(done == 0 ? Executed::no : Executed::yes);
+      refuse_closed(done == 0 ? Executed::no : Executed::yes);
     } else if (errno != EINTR) {
       throw os_error("cannot write to the session", errno);
     }
@@ -125,13 +144,14 @@ Task<std::size_t> Session::write_all_of(std::string data, std::shared_ptr<Incarn
 }
 
 Task<> Session::announce_room(std::shared_ptr<Incarnation> in, std::shared_ptr<Event> room) {
-  if (co_await in->input()->writable()) {
+  AsyncFd* const input = in->input();
+  if (input != nullptr && co_await input->writable()) {
     room->notify();
   }
 }
 
 void Session::resize(WindowSize size) {
-  if (!incarnation_ || incarnation_->program().exit()) {
+  if (!incarnation_ || incarnation_->program().ended()) {
     throw_ended();
   }
   incarnation_->resize(size);
@@ -139,21 +159,33 @@ void Session::resize(WindowSize size) {
   options_.cols = size.cols;
 }
 
-void Session::signal_foreground(int number) {
+/// True when somebody got it.
+bool Session::signal_foreground(int number) {
+  if (incarnation_->program().ended()) {
+    return false;
+  }
   const pid_t group = incarnation_->foreground();  // the kernel's word for our own terminal
-  kill(-group, number);
-  if (number != SIGKILL) {
+  bool delivered = kill(-group, number) == 0;
+  if (!delivered && errno == EPERM && number == SIGINT && incarnation_->tty() && incarnation_->input() != nullptr) {
+    // Another user's program (sudo): the terminal itself may still interrupt it.
+    const int terminal = incarnation_->input()->fd();
+    const std::optional<termios> modes = terminal_modes(terminal);
+    delivered = modes && (modes->c_lflag & ISIG) != 0 && ::write(terminal, &modes->c_cc[VINTR], 1) == 1;
+  }
+  if (delivered && number != SIGKILL) {
     kill(-group, SIGCONT);  // a stopped process would not see it
   }
   if (number == SIGINT && incarnation_->driver() != nullptr && current_) {
     incarnation_->driver()->ask_again(current_->number);
   }
+  return delivered;
 }
 
 /// Signals the foreground and waits up to `grace` for the job's end. A signal that meets a shell just forked for the
 /// next command is lost in it; so whoever comes to the foreground meanwhile, or turns into another program, gets it
 /// too.
-Task<bool> Session::signal_until_end(std::shared_ptr<Job> job, int number, Milliseconds grace) {
+Task<bool> Session::signal_until_end(std::shared_ptr<Job> job, int number, Milliseconds grace,
+                                     std::shared_ptr<bool> delivered) {
   const TimePoint deadline = Clock::now() + grace;
   pid_t group = 0;
   std::string command;
@@ -164,7 +196,7 @@ Task<bool> Session::signal_until_end(std::shared_ptr<Job> job, int number, Milli
     if (now != group || now_command != command) {
       group = now;
       command = std::move(now_command);
-      signal_foreground(number);
+      *delivered = signal_foreground(number) || *delivered;
     }
     const TimePoint next = std::min(deadline, Clock::now() + pause);
     pause *= 2;
@@ -174,6 +206,11 @@ Task<bool> Session::signal_until_end(std::shared_ptr<Job> job, int number, Milli
     if (Clock::now() >= deadline) {
       break;
     }
+  }
+  if (number == SIGKILL && !job->end && incarnation_ && !closed_) {
+    // The shell itself goes on, and will for ever: a loop that ignores all else.
+    signal_descendant(incarnation_->program().pid(), SIGKILL);
+    co_return co_await wait_for_end(job, Clock::now() + grace);
   }
   co_return job->end.has_value();
 }
@@ -191,7 +228,7 @@ Task<> Session::watch_lines(std::shared_ptr<Session> self) {
     co_await timer.until(Clock::now() + pause);
     const std::shared_ptr<Job> job = self->current_;
     const std::shared_ptr<Incarnation> in = self->incarnation_;
-    if (!job || self->closed_ || !in || in->program().exit()) {
+    if (!job || self->closed_ || !in || in->program().ended()) {
       break;
     }
     if (std::exchange(watched, job->number) != job->number || !in->at_its_lines()) {
@@ -208,7 +245,7 @@ Task<> Session::watch_lines(std::shared_ptr<Session> self) {
 }
 
 std::vector<pid_t> Session::signal(int number, const std::optional<std::string>& job) {
-  if (!incarnation_ || incarnation_->program().exit()) {
+  if (!incarnation_ || incarnation_->program().ended()) {
     throw_ended();
   }
   if (job && (!current_ || current_->id() != *job)) {
@@ -242,8 +279,12 @@ Task<InterruptResult> Session::interrupt(bool escalate, Milliseconds grace, Outp
       if (!incarnation_) {
         break;
       }
-      result.step = step.name;
-      if (co_await signal_until_end(job, step.signal, grace) || !escalate) {
+      const auto delivered = std::make_shared<bool>(false);
+      const bool ended = co_await signal_until_end(job, step.signal, grace, delivered);
+      if (*delivered) {
+        result.step = step.name;
+      }
+      if (ended || !escalate) {
         break;
       }
     }
@@ -264,40 +305,56 @@ std::vector<pid_t> without(std::vector<pid_t> all, const std::vector<pid_t>& som
   return all;
 }
 
-std::vector<pid_t> Session::left_by(const Job& job) { return without(incarnation_->others(), job.before); }
+/// What a job has started and not ended: not the processes of earlier jobs, nor what those start meanwhile.
+std::vector<pid_t> Session::left_by(const Job& job, Incarnation& in) {
+  std::vector<pid_t> left = without(in.others(), job.before);
+  for (const pid_t earlier : job.before) {
+    left = without(std::move(left), descendants(earlier));
+  }
+  return left;
+}
 
 Task<> Session::stop_job(std::shared_ptr<Session> self, std::shared_ptr<Job> job, RunState reason) {
-  if (job->end || job->stopping) {
+  if (job->end || job->stopping || !self->incarnation_) {
     co_return;  // whoever came first decides the one final state
   }
+  const std::shared_ptr<Incarnation> in = self->incarnation_;
   job->stopping = reason;
   job->being_stopped = true;
+  self->stopping_ = job;
+  const auto delivered = std::make_shared<bool>(false);
   for (const Step& step : stop_steps) {
-    if (!job->end && !self->closed_ && self->incarnation_) {
-      co_await self->signal_until_end(job, step.signal, default_grace);
+    if (!job->end && !self->closed_) {
+      co_await self->signal_until_end(job, step.signal, default_grace, delivered);
     }
   }
-  // What the job started beside the foreground dies with it.
-  Waiter pause(self->executor_);
+  if (!self->closed_) {
+    co_await self->stop_leftovers(job, in);
+  }
+  job->beyond_reach = !job->end;
+  job->being_stopped = false;
+  self->stopping_.reset();
+  self->changed_.notify();
+}
+
+/// What the job started beside the foreground dies with it.
+Task<> Session::stop_leftovers(std::shared_ptr<Job> job, std::shared_ptr<Incarnation> in) {
+  Waiter pause(executor_);
+  std::vector<pid_t> left = left_by(*job, *in);
   for (const Step& step : {stop_steps[1], stop_steps[2]}) {
-    if (self->closed_ || !self->incarnation_) {
-      break;
-    }
-    const std::vector<pid_t> left = self->left_by(*job);
     for (const pid_t pid : left) {
       signal_descendant(pid, step.signal);
       signal_descendant(pid, SIGCONT);
     }
     const TimePoint until = Clock::now() + default_grace;
-    while (std::any_of(left.begin(), left.end(), is_alive) && Clock::now() < until && !self->closed_) {
+    while (std::any_of(left.begin(), left.end(), is_alive) && Clock::now() < until && !closed_) {
       co_await pause.until(Clock::now() + Milliseconds(10));
     }
+    left = left_by(*job, *in);
   }
-  if (job->end && self->incarnation_) {
-    job->end->survivors = name_processes(self->left_by(*job));
+  if (job->end) {
+    job->end->survivors = name_processes(left);
   }
-  job->being_stopped = false;
-  self->changed_.notify();
 }
 
 }  // namespace rex::shell

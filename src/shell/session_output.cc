@@ -15,6 +15,9 @@ namespace {
 // One turn of a pump: after this much the loop looks at control messages, whatever floods the output.
 constexpr std::size_t pump_bytes = 256 * 1024;
 
+// How long a process may take from closing its descriptors to being reaped.
+constexpr Milliseconds dying_time{50};
+
 // At the end of a job: more than any terminal holds, so that only a background flood is cut here.
 constexpr std::size_t final_drain_bytes = std::size_t{4} << 20;
 
@@ -59,7 +62,14 @@ Task<> Session::pump_isolated(std::shared_ptr<Session> self, std::shared_ptr<Job
 }
 
 Task<> Session::watch_replaced(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> which) {
-  if (co_await which->driver()->lines().broken() && is_alive(which->program().pid())) {
+  if (!co_await which->driver()->lines().broken()) {
+    co_return;
+  }
+  // A shell that is dying has closed the pipe too, some time before its end is told.
+  Waiter waiter(self->executor_);
+  waiter.subscribe(which->program().exited());
+  co_await waiter.until(Clock::now() + dying_time);
+  if (!which->program().ended() && which->driver() != nullptr) {
     which->replaced = true;
     self->changed_.notify();
   }
@@ -68,7 +78,8 @@ Task<> Session::watch_replaced(std::shared_ptr<Session> self, std::shared_ptr<In
 Task<> Session::watch_program(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> which) {
   Waiter waiter(self->executor_);
   waiter.subscribe(which->program().exited());
-  while (!which->program().exit() && !self->closed_) {
+  waiter.subscribe(self->changed_);
+  while (!which->program().ended() && !self->closed_) {
     co_await waiter.until(never);
   }
   if (self->incarnation_ == which) {
@@ -87,6 +98,14 @@ void Session::take_output(const Incarnation& from, Stream stream, std::string_vi
     startup_.output.append(bytes.substr(0, max_startup_output - std::min(max_startup_output, startup_.output.size())));
     return;
   }
+  if (current_ && current_->isolated && held_.size() + bytes.size() <= max_held_output) {
+    held_.append(bytes);  // not the job's own: it goes into the journal behind the job
+    return;
+  }
+  keep_output(stream, bytes);
+}
+
+void Session::keep_output(Stream stream, std::string_view bytes) {
   journal(stream).append(bytes);
   last_output_ = Clock::now();
   last_output_at_ = now_utc();
@@ -104,7 +123,7 @@ bool Session::drain_isolated(Job& job) {
   ssize_t n = 0;
   while (job.isolated && (n = ::read(job.isolated->fd(), buffer, sizeof buffer)) > 0) {
     if (!job.end) {  // what a background process adds later is nobody's output
-      take_output(*incarnation_, Stream::out, std::string_view(buffer, static_cast<std::size_t>(n)));
+      keep_output(Stream::out, std::string_view(buffer, static_cast<std::size_t>(n)));
     }
   }
   return n < 0 && (errno == EAGAIN || errno == EINTR);
@@ -126,22 +145,28 @@ void Session::take_records(Incarnation& from) {
 }
 
 void Session::program_ended(Incarnation& which) {
-  const std::optional<ProgramExit>& exit = which.program().exit();
-  if (!exit) {
+  if (!which.program().ended()) {
     return;
   }
+  const std::optional<ProgramExit>& exit = which.program().exit();
   if (which.driver() != nullptr) {
     take_records(which);
   }
   drain_output(which);
+  if (options_.tty) {
+    out_ended_ = true;  // we hold the terminal open ourselves, so it never says so
+  }
   // On pipes the output may go on in a child that still holds them; the program itself is what the job was.
   if (!current_) {
     return;
   }
   JobEnd end{};
-  end.state = dialect_ != nullptr ? RunState::shell_exited : exit->signal() ? RunState::signaled : RunState::exited;
-  end.exit_code = exit->exit_code();
-  end.signal = exit->signal();
+  end.state = RunState::lost;
+  if (exit) {
+    end.state = dialect_ != nullptr ? RunState::shell_exited : exit->signal() ? RunState::signaled : RunState::exited;
+    end.exit_code = exit->exit_code();
+    end.signal = exit->signal();
+  }
   end.cwd = cwd_;
   end_job(std::move(end));
 }

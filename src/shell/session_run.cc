@@ -51,6 +51,7 @@ struct Session::Watch {
   std::string typed;  // what the terminal or the program may give back first; empty once that is decided
   std::shared_ptr<const PatternSet> patterns;
   std::optional<Scanner> scanner;  // made once it is known where the output begins
+  bool may_stop = false;           // only the call that started a job can stop it
   TimePoint deadline = never;
   std::optional<Milliseconds> quiet;
   TimePoint since = Clock::now();  // silence is counted from here, or from the last output
@@ -58,10 +59,10 @@ struct Session::Watch {
 
 // ---- the life of a job
 
-std::shared_ptr<Job> Session::begin_job(std::string command) {
+std::shared_ptr<Job> Session::begin_job(std::string_view command) {
   auto job = std::make_shared<Job>();
   job->number = next_job_++;
-  job->command = std::move(command);
+  job->lines = 1 + std::count(command.begin(), command.end(), '\n');
   job->from = journal_.end();
   job->started = Clock::now();
   if (!alone_) {  // nobody can have come while an idle shell was alone
@@ -89,7 +90,7 @@ void Session::end_job(JobEnd end) {
   if (incarnation_) {
     const std::vector<pid_t> now = incarnation_->others();
     alone_ = now.empty() && dialect_ != nullptr && !incarnation_->replaced;
-    const std::vector<pid_t> left_behind = without(now, job->before);
+    const std::vector<pid_t> left_behind = now.empty() ? now : left_by(*job, *incarnation_);
     end.survivors = name_processes(left_behind);
     constexpr int stopped_from = 128 + SIGCHLD;  // 128 + STOP, TSTP, TTIN, TTOU
     if (end.state == RunState::exited && end.exit_code && *end.exit_code > stopped_from &&
@@ -99,6 +100,9 @@ void Session::end_job(JobEnd end) {
   }
   job->isolated_writer.reset();
   job->end = std::move(end);
+  if (!held_.empty()) {
+    journal_.append(std::exchange(held_, {}));
+  }
   changed_.notify();
 }
 
@@ -107,7 +111,7 @@ void Session::end_job_by_record(Incarnation& in, const Record& record) {
   end.state = RunState::exited;
   end.exit_code = record.status;
   end.pipe_status = record.pipe_status;
-  if (end.pipe_status.empty() || end.pipe_status.back() != record.status) {
+  if (std::find(end.pipe_status.begin(), end.pipe_status.end(), record.status) == end.pipe_status.end()) {
     end.pipe_status = {record.status};  // interrupted, or ended by `return`: the list is of something earlier
   }
   cwd_ = true_cwd(in, record.cwd);
@@ -119,8 +123,7 @@ void Session::end_job_by_record(Incarnation& in, const Record& record) {
     tail.resize(journal_.read(from, tail.data(), tail.size()));
     if (const std::optional<SyntaxError> found = find_syntax_error(tail, in.driver()->command_path())) {
       // A text that ends too early is blamed on the line behind its last one.
-      const std::int64_t lines = 1 + std::count(current_->command.begin(), current_->command.end(), '\n');
-      end.syntax_error = SyntaxFault{found->line, found->text, std::min(found->line, lines) > 1};
+      end.syntax_error = SyntaxFault{found->line, found->text, std::min(found->line, current_->lines) > 1};
     }
   }
   end_job(std::move(end));
@@ -163,11 +166,11 @@ Task<RunResult> Session::run(RunOptions options, Cancel& cancel) {
   if (unmanaged || (options.interactive && current_)) {
     co_return co_await type_command(std::move(options), cancel);
   }
-  if (current_) {
+  if (const std::shared_ptr<Job> busy = current_ ? current_ : stopping_) {
     throw Error(
         Fault::SessionBusy,
-        "job " + current_->id() + " is still running: wait for it, interrupt it, or type to " + "it with interactive")
-        .with("job", current_->id())
+        "job " + busy->id() + " is still running: wait for it, interrupt it, or type to it " + "with interactive")
+        .with("job", busy->id())
         .retryable();
   }
   co_return co_await run_command(std::move(options), cancel);
@@ -188,22 +191,31 @@ Task<RunResult> Session::run_command(RunOptions options, Cancel& cancel) {
     own = make_pipe();
     to.output = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(own.write.get());
   }
-  in->driver()->run(next_job_, options.command, to);
-  const std::shared_ptr<Job> job = begin_job(std::move(options.command));
+  const std::shared_ptr<Job> job = begin_job(options.command);
+  try {
+    in->driver()->run(job->number, options.command, to);
+  } catch (...) {
+    current_.reset();
+    jobs_.erase(job->number);
+    throw;
+  }
   if (options.isolate) {
     fcntl(own.read.get(), F_SETFL, O_NONBLOCK);
     job->isolated = std::make_unique<AsyncFd>(executor_, std::move(own.read));
     job->isolated_writer = std::move(own.write);
-    spawn(executor_, pump_isolated(shared_from_this(), job), [](std::exception_ptr) {});
+    spawn(executor_, pump_isolated(shared_from_this(), job));
   }
   if (!std::exchange(watching_lines_, true)) {
-    spawn(executor_, watch_lines(shared_from_this()), [](std::exception_ptr) {});
+    spawn(executor_, watch_lines(shared_from_this()));
   }
   if (options.timeout) {
-    spawn(executor_, enforce_lifetime(shared_from_this(), job, deadline_after(options.timeout)),
-          [](std::exception_ptr) {});
+    spawn(executor_, enforce_lifetime(shared_from_this(), job, deadline_after(options.timeout)));
   }
   watch.from = job->from;
+  watch.may_stop = true;
+  if (options.began) {
+    options.began(job->from);
+  }
   watch.deadline = deadline_after(options.wait);
   watch.quiet = options.quiet;
   co_return co_await outcome(job, std::move(watch), options.output, cancel);
@@ -290,16 +302,16 @@ Task<RunResult> Session::outcome(std::shared_ptr<Job> job, Watch watch, OutputOp
       co_await settle_names(*job);
       co_return result_of(*job, watch.from, std::nullopt, output);
     }
-    if (cancel.wish() == Cancel::Wish::stop_work && !std::exchange(stop_asked, true)) {
-      spawn(executor_, stop_job(shared_from_this(), job, RunState::cancelled), [](std::exception_ptr) {});
+    if (watch.may_stop && cancel.wish() == Cancel::Wish::stop_work && !std::exchange(stop_asked, true)) {
+      spawn(executor_, stop_job(shared_from_this(), job, RunState::cancelled));
     }
     std::optional<Milliseconds> quiet = watch.quiet;
-    if (incarnation_ && incarnation_->replaced && !quiet && watch.deadline == never) {
+    if (incarnation_ && incarnation_->replaced && !job->stopping && !quiet && watch.deadline == never) {
       quiet = unmanaged_quiet;
     }
     const TimePoint now = Clock::now();
     const TimePoint silent = quiet ? std::max(watch.since, last_output_) + *quiet : never;
-    const bool waiting_only = cancel.wish() == Cancel::Wish::stop_waiting;
+    const bool waiting_only = cancel && !stop_asked;
     if (!stop_asked && (waiting_only || now >= watch.deadline || now >= silent)) {
       co_return result_of(*job, watch.from, std::nullopt, output);
     }
@@ -309,7 +321,7 @@ Task<RunResult> Session::outcome(std::shared_ptr<Job> job, Watch watch, OutputOp
 
 /// A background process has its shell's name until it has called exec; give it the moment that takes.
 Task<> Session::settle_names(Job& job) {
-  if (job.end->survivors.empty() || !incarnation_ || std::exchange(job.names_settled, true)) {
+  if (!job.end || job.end->survivors.empty() || !incarnation_ || std::exchange(job.names_settled, true)) {
     co_return;
   }
   const std::string own = command_of(incarnation_->program().pid());
@@ -361,13 +373,16 @@ RunResult Session::result_of(const Job& job, Offset from, std::optional<Offset> 
     result.syntax_error = end.syntax_error;
     result.survivors = end.survivors;
   } else {
-    result.state = RunState::running;
+    result.state = job.beyond_reach ? job.stopping.value_or(RunState::running) : RunState::running;
+    if (job.beyond_reach && incarnation_) {
+      result.survivors = name_processes(left_by(job, *incarnation_));
+    }
     const std::optional<std::string> cwd = incarnation_ ? incarnation_->kernel_cwd() : std::nullopt;
     result.cwd = cwd.value_or(cwd_);
     result.duration_ms = milliseconds_since(job.started);
   }
   const bool managed = dialect_ != nullptr && !(incarnation_ && incarnation_->replaced);
-  const bool reaped = job.end && (job.end->state == RunState::signaled || job.end->exit_code);
+  const bool reaped = job.end && (job.end->signal || job.end->exit_code);
   result.completion = managed || reaped ? Completion::exact : Completion::heuristic;
   const Offset upto = to.value_or(job.end ? job.end->to : journal_.end());
   result.output = collect(std::min(from, upto), upto, output);

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -41,7 +42,7 @@ struct CreateOptions {
   std::map<std::string, std::string> labels;
 };
 
-enum class SessionState { ready, running, stopped, unmanaged, exited };
+enum class SessionState { ready, running, unmanaged, exited };
 
 struct StartupReport {
   std::string output;
@@ -102,6 +103,7 @@ struct RunOptions {
   bool interactive = false;
   std::vector<std::string> expect;
   OutputOptions output;
+  std::function<void(Offset)> began;  // told where the job's output begins, when it begins
 };
 
 struct RunResult {

@@ -6,6 +6,23 @@
 #include "shell/session.h"
 
 namespace rex::shell {
+namespace {
+
+/// Throws InvalidParams for an offset that has not been written, OffsetGone for one that is no longer held.
+void require_held(Offset offset, const Journal& journal, std::string_view member) {
+  if (offset > journal.end()) {
+    throw invalid_params(
+        member, std::to_string(offset) + " has not been written yet, the end is at " + std::to_string(journal.end()));
+  }
+  if (offset < journal.oldest()) {
+    throw Error(Fault::OffsetGone, "offset " + std::to_string(offset) + " is no longer held; the oldest byte is at " +
+                                       std::to_string(journal.oldest()))
+        .with("oldest", static_cast<std::int64_t>(journal.oldest()))
+        .with("next", static_cast<std::int64_t>(journal.end()));
+  }
+}
+
+}  // namespace
 
 Task<WaitResult> Session::wait(WaitOptions options, Cancel& cancel) {
   const std::shared_ptr<Session> self = shared_from_this();
@@ -21,6 +38,9 @@ Task<WaitResult> Session::wait(WaitOptions options, Cancel& cancel) {
   for (std::size_t i = 0; i < options.any.size(); ++i) {
     const Condition& condition = options.any[i];
     if (condition.kind == Condition::Kind::match) {
+      const std::string member = "any[" + std::to_string(i) + "]";
+      const Offset begin_at = condition.from.value_or(from);
+      require_held(begin_at, journal_, condition.from ? member + ".from" : "from");
       scanners[i].emplace(PatternSet::one(condition.pattern, "any[" + std::to_string(i) + "].match"),
                           condition.from.value_or(from), condition.strip_ansi);
     } else if (condition.kind == Condition::Kind::exit && !job) {
@@ -52,7 +72,7 @@ Task<WaitResult> Session::wait(WaitOptions options, Cancel& cancel) {
         result.met = i;
       }
     }
-    if (result.met || cancel || closed_ || now >= deadline) {
+    if (result.met || cancel || ended_for_good() || now >= deadline) {
       break;
     }
     co_await waiter.until(next_look);
@@ -81,27 +101,17 @@ Task<ReadResult> Session::read(ReadOptions options, Cancel& cancel) {
   }
   Journal& from = journal(options.stream);
   const Offset offset = options.offset.value_or(from.oldest());
-  if (offset > from.end()) {
-    throw invalid_params(
-        "offset", std::to_string(offset) + " has not been written yet, the end is at " + std::to_string(from.end()));
-  }
+  require_held(offset, from, "offset");
   Waiter waiter(executor_);
   waiter.subscribe(changed_);
   waiter.subscribe(cancel.changed());
   const TimePoint deadline = options.wait ? deadline_after(options.wait) : Clock::now();
   const bool& stream_ended = options.stream == Stream::err ? err_ended_ : out_ended_;
-  const auto ended = [&] {
-    return closed_ || (stream_ended && !starting_ && (dialect_ == nullptr || !options_.restart));
-  };
+  const auto ended = [&] { return closed_ || (stream_ended && ended_for_good()); };
   while (offset == from.end() && !ended() && !cancel && Clock::now() < deadline) {
     co_await waiter.until(deadline);
   }
-  if (offset < from.oldest()) {
-    throw Error(Fault::OffsetGone, "offset " + std::to_string(offset) + " is no longer held; the oldest byte is at " +
-                                       std::to_string(from.oldest()))
-        .with("oldest", static_cast<std::int64_t>(from.oldest()))
-        .with("next", static_cast<std::int64_t>(from.end()));
-  }
+  require_held(offset, from, "offset");
   ReadResult result{};
   result.data.resize(std::min<Offset>(options.max_bytes, from.end() - offset));
   result.data.resize(from.read(offset, result.data.data(), result.data.size()));

@@ -6,7 +6,7 @@
 
 namespace rex::shell {
 
-Task<std::shared_ptr<Session>> Sessions::create(CreateOptions options, Owner owner) {
+Task<std::shared_ptr<Session>> Sessions::create(CreateOptions options, Owner owner, Cancel& cancel) {
   if (entries_.size() >= max_sessions) {
     throw limit_exceeded("sessions", static_cast<std::int64_t>(entries_.size()) + 1, max_sessions);
   }
@@ -23,7 +23,7 @@ Task<std::shared_ptr<Session>> Sessions::create(CreateOptions options, Owner own
   const auto session = std::make_shared<Session>(executor_, nursery_, std::move(options));
   entries_[name] = {session, owner};
   try {
-    co_await session->start();
+    co_await session->start(cancel);
   } catch (...) {
     if (const auto at = entries_.find(name); at != entries_.end() && at->second.session == session) {
       entries_.erase(at);
@@ -50,9 +50,9 @@ std::shared_ptr<Session> Sessions::find(const std::string& name) const {
   return at->second.session;
 }
 
-Task<CloseResult> Sessions::close(std::string name, Milliseconds grace, bool keep_processes) {
+Task<CloseResult> Sessions::close(std::string name, Milliseconds grace) {
   const std::shared_ptr<Session> session = find(name);
-  CloseResult result = co_await session->close(grace, keep_processes);
+  CloseResult result = co_await session->close(grace);
   if (const auto at = entries_.find(name); at != entries_.end() && at->second.session == session) {
     entries_.erase(at);
   }
@@ -82,9 +82,7 @@ Task<> Sessions::close_all_of(Owner owner, Milliseconds grace) {
   }
 }
 
-Task<> Sessions::close_one(std::shared_ptr<Session> session, Milliseconds grace) {
-  co_await session->close(grace, false);
-}
+Task<> Sessions::close_one(std::shared_ptr<Session> session, Milliseconds grace) { co_await session->close(grace); }
 
 std::vector<std::shared_ptr<Session>> Sessions::list() const {
   std::vector<std::shared_ptr<Session>> all;

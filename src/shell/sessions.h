@@ -22,12 +22,12 @@ class Sessions {
 
   /// Starts a session. Its name is taken from the first moment, so that requests sent right behind find it; a start
   /// that fails gives it back. Throws SessionExists, LimitExceeded, StartFailed.
-  Task<std::shared_ptr<Session>> create(CreateOptions options, Owner owner);
+  Task<std::shared_ptr<Session>> create(CreateOptions options, Owner owner, Cancel& cancel);
 
   /// Throws SessionNotFound, naming the sessions there are.
   [[nodiscard]] std::shared_ptr<Session> find(const std::string& name) const;
 
-  Task<CloseResult> close(std::string name, Milliseconds grace, bool keep_processes);
+  Task<CloseResult> close(std::string name, Milliseconds grace);
 
   /// Ends all sessions of an owner, trees included, and returns when that is proven or time is up.
   Task<> close_all_of(Owner owner, Milliseconds grace);

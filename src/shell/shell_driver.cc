@@ -86,7 +86,11 @@ void ShellDriver::start(bool careful) {
   }
 }
 
-void ShellDriver::ask_again(std::uint64_t number) { send(dialect_.report_line(number)); }
+void ShellDriver::ask_again(std::uint64_t number) {
+  if (lines_taken()) {  // else a report line is still in the pipe
+    send(dialect_.report_line(number));
+  }
+}
 
 bool ShellDriver::lines_taken() const {
   int waiting = 0;

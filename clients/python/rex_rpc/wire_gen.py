@@ -901,7 +901,6 @@ _SessionCloseParamsOptional = t.TypedDict(
     "_SessionCloseParamsOptional",
     {
         "graceMs": int,
-        "keepProcesses": bool,
         "host": str,
     },
     total=False,

@@ -528,8 +528,6 @@ export interface SessionCloseParams {
   session: string;
   /** How long each step may take. Default: `2000`. */
   graceMs?: number;
-  /** End the shell and leave the rest alone. Default: `false`. */
-  keepProcesses?: boolean;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
