@@ -173,7 +173,19 @@ void start_live(const std::shared_ptr<LiveOutput>& live, shell::Offset from, Exe
 Task<wire::SessionInfo> create(wire::SessionCreateParams params, rpc::Call& call, shell::Sessions& sessions) {
   const shell::Owner owner = owner_of(*call.connection());
   shell::CreateOptions options = create_options(std::move(params));
-  const std::shared_ptr<shell::Session> session = co_await sessions.create(std::move(options), owner, call.cancel());
+  std::shared_ptr<shell::Session> session;
+  std::exception_ptr failure;
+  try {
+    session = co_await sessions.create(std::move(options), owner, call.cancel());
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (failure && call.cancel()) {
+    throw Error(Fault::RequestCancelled, "cancelled; no session was left");
+  }
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
   co_return to_wire(session->info());
 }
 

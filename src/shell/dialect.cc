@@ -57,8 +57,9 @@ bool starts_a_job(std::string_view text) {
 // - __rex_s gives the next command its true `$?` and `$_`, as the first of an && list so that neither -e nor ERR acts.
 // - Assigning POSIXLY_CORRECT makes `unset` a special builtin that beats functions: a user's function named builtin,
 //   printf or unset is harmless. Backslashes beat aliases.
-// - The report blanks what bash would print or run before it reads our next line, and has `jobs` tell /dev/null which
-//   background jobs have ended, which bash would else print there.
+// - The report blanks what bash would print or run before it reads our next line. `jobs` tells /dev/null which
+//   background jobs have ended, before and behind a command; bash would else print that into the output.
+// - `set -v` lasts for the command that says it: bash would print our lines too. -x, -e and an ERR trap are given back.
 // - Redirections are what a report costs most. They only hide what traces, a DEBUG trap or a redefined builtin could
 //   print or do for our own words, so a shell that was never told any such thing is spared them.
 class Bash final : public Dialect {
@@ -88,6 +89,7 @@ __rex_t() {
 }
 __rex_r() {
   [[ $- == *[exv]* ]] && __rex_o=$- && \set +exv
+  [[ ${__rex_o-} == *v* ]] && \set +v
   [[ $2 == "$__rex_n" ]] && \return 0
   if [[ -o posix ]]; then
     \unset -f builtin
@@ -117,18 +119,12 @@ builtin trap '__rex_ps=${PIPESTATUS[*]} __rex_u=$_' RETURN
 
   [[nodiscard]] std::string restore_prefix(std::string_view flags, std::string_view traps,
                                            int last_status) const override {
-    std::string on;
-    for (const char flag : {'v', 'x'}) {
-      if (flags.find(flag) != std::string_view::npos) {
-        on += flag;
-      }
-    }
     std::string prefix;
     if (!traps.empty()) {
       prefix += "{ \\builtin " + std::string(traps.substr(0, traps.find_last_not_of('\n') + 1)) + "; } 2>/dev/null; ";
     }
-    if (!on.empty()) {
-      prefix += "{ \\set -" + on + "; } 2>/dev/null; ";
+    if (flags.find('x') != std::string_view::npos) {
+      prefix += "{ \\set -x; } 2>/dev/null; ";
     }
     if (!prefix.empty()) {
       prefix += "{ \\__rex_s " + std::to_string(last_status) + " \"$__rex_u\" && \\: \"$__rex_u\"; } 2>/dev/null; ";
@@ -147,10 +143,12 @@ builtin trap '__rex_ps=${PIPESTATUS[*]} __rex_u=$_' RETURN
               "[[ $__rex_n == " + number + " || $((__rex_c=$?)) == - ]] || { \\__rex_r \"$__rex_c\" " + number +
                   "; } >/dev/null 2>&1\n"};
     }
-    return {"{ \\builtin trap '{ \\__rex_t \"$?\" \"$_\" \"${PIPESTATUS[@]}\" || { \\builtin trap -p ERR >|" +
-                paths.traps + "; \\builtin trap - ERR; }; } >/dev/null 2>&1' RETURN; " + last +
-                " && \\: \"$__rex_u\"; } >/dev/null 2>&1; " + source + report_line(run.number),
-            report_line(run.number)};
+    return {
+        "{ \\builtin jobs; \\builtin trap '{ \\__rex_t \"$?\" \"$_\" \"${PIPESTATUS[@]}\" || { \\builtin trap -p ERR "
+        ">|" +
+            paths.traps + "; \\builtin trap - ERR; }; } >/dev/null 2>&1' RETURN; " + last +
+            " && \\: \"$__rex_u\"; } >/dev/null 2>&1; " + source + report_line(run.number),
+        report_line(run.number)};
   }
 
   [[nodiscard]] bool calls_for_care(std::string_view text) const override {
@@ -161,7 +159,8 @@ builtin trap '__rex_ps=${PIPESTATUS[*]} __rex_u=$_' RETURN
 };
 
 // dash and busybox ash read up to 8 KiB ahead and drop it on SIGINT: one packet a line.
-// They keep `$?` through `.` by the report's own return value.
+// They keep `$?` through `.` by the report's own return value. `.` would print which background jobs have ended:
+// __rex_j tells /dev/null before.
 class PosixShell final : public Dialect {
  public:
   [[nodiscard]] std::vector<std::string> arguments(Startup startup) const override {
@@ -172,6 +171,7 @@ class PosixShell final : public Dialect {
 
   [[nodiscard]] std::string prologue(const ChannelPaths& paths) const override {
     return R"(unset PS1 PS2; PS1= PS2= __rex_n= __rex_o=
+__rex_j() { __rex_q=$?; command jobs; return $__rex_q; }
 __rex_r() {
   { __rex_q=$1 __rex_f=$-; case $- in *[xv]*) set +xv; __rex_o=$__rex_f;; esac; } 2>/dev/null
   case $2 in "$__rex_n") return $1;; esac
@@ -191,20 +191,16 @@ __rex_r() {
 
   [[nodiscard]] std::string restore_prefix(std::string_view flags, std::string_view /*traps*/,
                                            int /*last_status*/) const override {
-    std::string on;
-    for (const char flag : {'v', 'x'}) {
-      if (flags.find(flag) != std::string_view::npos) {
-        on += flag;
-      }
-    }
-    return on.empty() ? "" : "{ set -" + on + "; } 2>/dev/null; ";
+    return flags.find('x') == std::string_view::npos ? "" : "{ set -x; } 2>/dev/null; ";
   }
 
   [[nodiscard]] std::vector<std::string> run_lines(const ChannelPaths& paths, const Run& run) const override {
-    return {"\\. " + paths.command + redirections(run.to) + "; " + report_line(run.number), report_line(run.number)};
+    return {std::string(run.careful ? "{ \\__rex_j; } >/dev/null 2>&1; " : "") + "\\. " + paths.command +
+                redirections(run.to) + "; " + report_line(run.number),
+            report_line(run.number)};
   }
 
-  [[nodiscard]] bool calls_for_care(std::string_view /*text*/) const override { return true; }
+  [[nodiscard]] bool calls_for_care(std::string_view text) const override { return starts_a_job(text); }
 };
 
 std::string_view take(std::string_view& text, char separator) {

@@ -81,8 +81,11 @@ IncarnationOptions Session::incarnation_options(std::string cwd) const {
   options.launch.argv = options_.argv;
   options.launch.env = env_;
   if (dialect_ != nullptr) {  // no prompt before our first line, which takes them out of the environment again
-    std::erase_if(options.launch.env,
-                  [](const std::string& v) { return v.starts_with("PS1=") || v.starts_with("PS2="); });
+    const bool clean = options_.startup == Startup::clean;
+    std::erase_if(options.launch.env, [clean](const std::string& v) {
+      return v.starts_with("PS1=") || v.starts_with("PS2=") ||
+             (clean && v.starts_with("ENV="));  // a file sh would read
+    });
     options.launch.env.insert(options.launch.env.end(), {"PS1=", "PS2="});
   }
   options.launch.cwd = std::move(cwd);

@@ -17,7 +17,7 @@ namespace {
 constexpr Milliseconds unmanaged_quiet{1000};
 
 // What a forked shell may need to become the program it was forked for.
-constexpr Milliseconds exec_time{5};
+constexpr Milliseconds exec_time{40};
 
 // How far back in a job's output the shell's complaint about its text is looked for.
 constexpr Offset syntax_complaint_bytes = 16 * 1024;
@@ -92,6 +92,9 @@ void Session::end_job(JobEnd end) {
     alone_ = now.empty() && dialect_ != nullptr && !incarnation_->replaced;
     const std::vector<pid_t> left_behind = now.empty() ? now : left_by(*job, *incarnation_);
     end.survivors = name_processes(left_behind);
+    if (!now.empty() && incarnation_->driver() != nullptr) {
+      incarnation_->driver()->take_care();
+    }
     constexpr int stopped_from = 128 + SIGCHLD;  // 128 + STOP, TSTP, TTIN, TTOU
     if (end.state == RunState::exited && end.exit_code && *end.exit_code > stopped_from &&
         *end.exit_code <= 128 + SIGTTOU && std::any_of(left_behind.begin(), left_behind.end(), is_stopped)) {
@@ -325,11 +328,14 @@ Task<> Session::settle_names(Job& job) {
     co_return;
   }
   const std::string own = command_of(incarnation_->program().pid());
-  const bool fresh = std::any_of(job.end->survivors.begin(), job.end->survivors.end(),
-                                 [&own](const Process& process) { return process.command == own; });
-  if (fresh) {
-    Waiter pause(executor_);
-    co_await pause.until(Clock::now() + exec_time);
+  const auto is_named_so = [&own](const Process& process) { return process.command == own; };
+  Waiter pause(executor_);
+  const TimePoint deadline = Clock::now() + exec_time;
+  for (Milliseconds wait{2}; Clock::now() < deadline; wait *= 2) {
+    if (std::none_of(job.end->survivors.begin(), job.end->survivors.end(), is_named_so)) {
+      break;
+    }
+    co_await pause.until(std::min(deadline, Clock::now() + wait));
     for (Process& process : job.end->survivors) {
       const std::string now = command_of(process.pid);
       process.command = now.empty() ? process.command : now;
