@@ -34,6 +34,7 @@ Task<int> call_and_print(Client client, std::string method, json params) {
 /// One run of a command, while its streams are copied.
 struct Copying {
   bool command_ended = false;
+  bool failed = false;
   int open = 0;  // streams not yet copied to their end
   Event changed;
 };
@@ -110,11 +111,12 @@ Task<int> run_and_copy(Client client, std::vector<std::string> words) {
   json session{{"session", "run"}, {"argvBytes", argv_of(words)}, {"tty", false}, {"profile", "human"}};
   const json created = co_await client->call("session/create", std::move(session));
   const auto copying = std::make_shared<Copying>();
-  const auto copied = [copying](std::exception_ptr failure) {
+  const auto copied = [copying, client](std::exception_ptr failure) {
     --copying->open;
     copying->changed.notify();
-    if (failure) {
-      std::rethrow_exception(failure);
+    if (failure) {  // whoever read our output is gone, and the command with it
+      copying->failed = true;
+      client->close("the output cannot be written");
     }
   };
   copying->open = 2;
@@ -122,7 +124,14 @@ Task<int> run_and_copy(Client client, std::vector<std::string> words) {
   spawn(executor, copy_stream(client, "stdout", STDOUT_FILENO, copying), copied);
   spawn(executor, copy_stream(client, "stderr", STDERR_FILENO, copying), copied);
   spawn(executor, copy_input(client), [](std::exception_ptr) {});  // the command need not read what we have
-  const int code = co_await copy_to_end(client);
+  int code = 128 + SIGPIPE;
+  try {
+    code = co_await copy_to_end(client);
+  } catch (const Error&) {
+    if (!copying->failed) {
+      throw;
+    }
+  }
   copying->command_ended = true;
   Waiter waiter(executor);
   waiter.subscribe(copying->changed);

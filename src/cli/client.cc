@@ -34,15 +34,19 @@ std::unique_ptr<Transport> over_socket(Executor executor, Fd socket) {
   return transports::over_descriptors(executor, std::move(socket), std::move(copy));
 }
 
-Task<> run_task(std::function<Task<int>(Client)> task, Client client, int& code) {
+Task<> run_task(std::function<Task<int>(Client)> task, Client client, int& code, const int& signal) {
   try {
     code = co_await task(client);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "rex-rpc: %s: %s\n", std::string(name_of(error.fault())).c_str(), error.what());
-    code = 1;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "rex-rpc: %s\n", error.what());
+    const auto* ours = dynamic_cast<const Error*>(&error);
+    if (signal == 0 && (ours == nullptr || !ours->message().empty())) {
+      std::fprintf(stderr, "rex-rpc: %s%s%s\n", ours != nullptr ? std::string(name_of(ours->fault())).c_str() : "",
+                   ours != nullptr ? ": " : "", error.what());
+    }
     code = 1;
+  }
+  if (signal != 0) {
+    code = 128 + signal;
   }
   client->close("done");
 }
@@ -50,7 +54,7 @@ Task<> run_task(std::function<Task<int>(Client)> task, Client client, int& code)
 }  // namespace
 
 int with_client(shell::Nursery& nursery, std::function<Task<int>(Client)> task) {
-  std::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGPIPE, SIG_IGN);
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     throw os_error("cannot make a socket pair", errno);
@@ -61,18 +65,21 @@ int with_client(shell::Nursery& nursery, std::function<Task<int>(Client)> task) 
   const auto connection = std::make_shared<rpc::Connection>(executor, over_socket(executor, Fd(ends[0])), nothing,
                                                             rpc::Connection::Options{});
   int code = 1;
+  int signal = 0;
   asio::basic_signal_set<Executor> signals(executor, SIGHUP, SIGINT, SIGTERM);
   signals.async_wait([&](const std::error_code& error, int number) {
     if (!error) {
-      code = 128 + number;
+      signal = number;
       connection->close("signal");
     }
   });
   spawn(executor, connection->run());
-  spawn(executor, run_task(std::move(task), connection, code));
-  spawn(executor, server.serve(server.connect(over_socket(executor, Fd(ends[1])))),
-        [&server](std::exception_ptr) { server.loop().stop(); });
-  server.loop().run();
+  spawn(executor, run_task(std::move(task), connection, code, signal));
+  spawn(executor, server.serve(server.connect(over_socket(executor, Fd(ends[1])))), [&](std::exception_ptr) {
+    signals.cancel();
+    server.end();
+  });
+  server.run();
   return code;
 }
 

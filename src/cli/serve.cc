@@ -34,9 +34,10 @@ int serve_stdio(shell::Nursery& nursery) {
     if (connection->close_reason() == methods::exit_reason) {
       exit_code = connection->lifecycle().exit_code();
     }
-    server.loop().stop();
+    signals.cancel();
+    server.end();
   });
-  server.loop().run();
+  server.run();
   return exit_code;
 }
 

@@ -11,6 +11,9 @@ namespace {
 // A client that is gone waits for nobody: its sessions get this long to end by themselves before they are killed.
 constexpr Milliseconds farewell{300};
 
+// What tasks of closed sessions may need to notice. Nothing is lost if they do not.
+constexpr Milliseconds last_turns{100};
+
 }  // namespace
 
 Server::Server(shell::Nursery& nursery)
@@ -22,6 +25,12 @@ std::shared_ptr<rpc::Connection> Server::connect(std::unique_ptr<Transport> tran
   rpc::Connection::Options options;
   options.log = [](std::string_view line) { spdlog::info("{}", line); };
   return std::make_shared<rpc::Connection>(loop_.get_executor(), std::move(transport), router_, std::move(options));
+}
+
+void Server::run() {
+  loop_.run();
+  loop_.restart();
+  loop_.run_for(last_turns);
 }
 
 Task<> Server::serve(std::shared_ptr<rpc::Connection> connection) {

@@ -26,6 +26,10 @@ class Server {
   /// Serves the connection to its end, then ends what belonged to it.
   Task<> serve(std::shared_ptr<rpc::Connection> connection);
 
+  /// Runs the loop until `end` is called, then lets what is already ending come to its end.
+  void run();
+  void end() { loop_.stop(); }
+
  private:
   Loop loop_{1};
   shell::Sessions sessions_;

@@ -54,12 +54,22 @@ Task<> end_with_process(std::shared_ptr<rpc::Connection> connection, std::shared
   }
 }
 
+Task<> forget_process(std::shared_ptr<rpc::Connection> connection, std::shared_ptr<AsyncFd> process) {
+  Waiter waiter(connection->executor());
+  waiter.subscribe(connection->closed());
+  while (!connection->is_closed()) {
+    co_await waiter.until(never);
+  }
+  process->close();
+}
+
 /// A pipe can be held open by a grandchild of the client: its own end is what counts.
 void watch_client(std::int64_t process_id, const std::shared_ptr<rpc::Connection>& connection, Executor executor) {
   Fd process(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process_id), 0)));
   if (process) {
     auto watched = std::make_shared<AsyncFd>(executor, std::move(process));
     spawn(executor, end_with_process(connection, watched));
+    spawn(executor, forget_process(connection, watched));
   } else if (errno == ESRCH) {
     connection->close("the client's process has ended");
   }

@@ -333,6 +333,7 @@ Task<CloseResult> Session::close(Milliseconds grace) {
     throw_ended();
   }
   closed_ = true;
+  closing_.notify();
   if (current_) {
     JobEnd end{};
     end.state = RunState::cancelled;

@@ -197,6 +197,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool alone_ = false;             // when the last job ended, our shell was the only process
   bool watching_lines_ = false;    // a task looks after the running job's shell
   std::uint64_t next_job_ = 1;
+  Event closing_;
   Event changed_;  // output, the end of a job, a change of state
 };
 

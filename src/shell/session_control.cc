@@ -221,6 +221,7 @@ Task<bool> Session::signal_until_end(std::shared_ptr<Job> job, int number, Milli
 /// One task serves jobs that follow each other quickly; it ends when it finds none.
 Task<> Session::watch_lines(std::shared_ptr<Session> self) {
   Waiter timer(self->executor_);
+  timer.subscribe(self->closing_);
   Milliseconds pause = first_look;
   std::uint64_t watched = 0;
   int asked = 0;
