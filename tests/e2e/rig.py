@@ -3,6 +3,7 @@
 Must not know any scenario. A probe waits on a fact with a deadline; nothing here sleeps to let something happen.
 """
 
+import base64
 import functools
 import os
 import pathlib
@@ -19,9 +20,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from rex import Rex, RpcError, binary  # noqa: E402, F401
 
-LONG = os.environ.get("REX_TEST_LONG") == "1"
+LONG = os.environ.get("REX_LONG") == "1"
 SHELLS = ("bash", "dash")
-long_only = unittest.skipUnless(LONG, "long: set REX_TEST_LONG=1")
+long_only = unittest.skipUnless(LONG, "long: set REX_LONG=1")
 
 
 def amount(push, long):
@@ -148,7 +149,10 @@ class RexCase(unittest.TestCase):
 
     def result(self, result, **members):
         """Checks the members of a result, and shows all of it when one is wrong."""
-        self.assertEqual({name: result[name] for name in members}, members, f"in {result}")
+        got = {name: result[name] for name in members}
+        if "output" in members and result["encoding"] == "base64":  # what is mostly no text travels so
+            got["output"] = base64.b64decode(result["output"]).decode(errors="surrogateescape")
+        self.assertEqual(got, members, f"in {result}")
         return result
 
     def ended(self, result, code=0, **members):
@@ -160,10 +164,10 @@ class RexCase(unittest.TestCase):
         self.assertEqual(caught.exception.type, kind, caught.exception)
         return caught.exception
 
-    def usable(self, session, notices=False):
-        """The session still runs commands, and nothing of before is in their output, but for a notice of the shell
-        itself that a background job of its has ended, where one is due."""
-        if notices:
+    def usable(self, session, deaths=False):
+        """The session still runs commands, and nothing of before is in their output; but for what a shell itself says
+        about a background job that died of a signal, where there was such a death."""
+        if deaths:
             self.assertTrue(until(lambda: session.output("jobs") == ""), "jobs are left")
         self.ended(session.run("echo usable; (exit 21)"), 21, output="usable\n")
         self.assertEqual(session.call("info")["state"], "ready")

@@ -17,8 +17,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from rex import Rex, RpcError  # noqa: E402
 
 PYTHON = os.path.realpath(sys.executable)
+# What a shell says of a job that a command itself waits for with `wait`: its own output, or nothing.
+NOTICE = r"(\[\d+\].*\n)?"
 PATIENCE_MS = 10_000  # for what must end; nothing that works comes near it
-SOON_MS = 2_000  # for what must be noticed: a program that waits for input
+QUIET_MS = 250  # a program that has said nothing for so long has a question, or nothing to say
 
 
 def clean_environment(home, **more):
@@ -117,6 +119,8 @@ class ShellCase(unittest.TestCase):
         """Compares output (a string, or a pattern for all of it), exit code, state and whatever else is named."""
         wanted = {"state": state, "exitCode": exit_code, "output": output, **wanted}
         got = {name: result[name] for name in wanted}
+        if result["encoding"] == "base64":
+            got["output"] = raw_bytes(result).decode(errors="surrogateescape")
         if isinstance(output, re.Pattern) and output.fullmatch(got["output"]):
             got["output"] = output
         self.assertEqual(got, wanted)
@@ -143,24 +147,33 @@ class ShellCase(unittest.TestCase):
         self.assertEqual(error.data["job"], job)
         self.assertFalse(os.path.exists(stolen))
 
-    def starts(self, session, command, said):
+    def starts(self, session, command, said, **params):
         """Runs `command` until it has said `said`, and leaves it running."""
-        return self.check(self.run_in(session, command, expect=[re.escape(said)]), "", None, "matched")
+        return self.check(self.run_in(session, command, expect=[re.escape(said)], **params), "", None, "matched")
 
-    def asks(self, session, command, text=None, kind="line", **params):
-        """Runs `command` until it waits for input."""
-        result = self.run_in(session, command, **{"waitMs": SOON_MS, **params})
-        self.assertEqual((result["state"], result["exitCode"]), ("waitingInput", None), result["output"])
-        self.assertEqual((result["waiting"]["kind"], result["waiting"]["how"]), (kind, "reading"))
-        if text is not None:
-            self.assertEqual(result["waiting"]["text"], text)
-        return result
+    def died(self, pid):
+        """Waits until there is no such process, or only a zombie of it."""
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while is_alive(pid):
+            self.assertLess(time.monotonic(), deadline, f"{pid} does not end")
+            time.sleep(0.002)  # not our child: the kernel tells us nothing
 
     def settles(self, session, command, **params):
-        """Runs `command` until it is silent, whatever it waits for."""
-        result = self.run_in(session, command, quietMs=200, returnOnInput=False, **params)
+        """Runs `command` until it is silent: the call returns and says that the job goes on."""
+        result = self.run_in(session, command, quietMs=QUIET_MS, **params)
         self.assertEqual((result["state"], result["exitCode"]), ("running", None), result["output"])
         return result
+
+    def asks(self, session, command, question, **params):
+        """Runs `command` until it is silent; the output of the call then ends with its question."""
+        result = self.settles(session, command, **params)
+        self.assertTrue(result["output"].endswith(question), result["output"])
+        return result
+
+    def says(self, session, text, since):
+        """Waits until the journal has `text` at or behind the offset `since`."""
+        waited = session.call("wait", any=[{"match": re.escape(text)}], waitMs=PATIENCE_MS, **{"from": since})
+        self.assertEqual(waited["met"], 0, f"never said: {text!r}")
 
     def types(self, session, data):
         session.call("write", data=data, submit=True)

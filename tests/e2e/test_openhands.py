@@ -1,7 +1,8 @@
 """What OpenHands demands of a shell in its own tests, and where its shells went wrong (peers.md, B 2.1, 2.2, 2.6, 3.5).
 
 Their soft time-out is `quietMs`, their hard one `waitMs`, an empty command is `session/wait` or `session/read`, and
-`is_input` is `session/write`. Numbers in names are those of the lists there.
+`is_input` is `session/write`, where a key is its character ("\\u0003" is C-c). Numbers in names are those of the lists
+there.
 """
 
 import os
@@ -164,11 +165,20 @@ class Running(ShellCase):
         self.gives(self.session, f"kill {pid}; wait {pid}", ANY, 143)
         self.assertFalse(is_alive(pid))
 
-    def test_2_1_24_a_question_is_told_and_answered(self):
-        asked = self.asks(self.session, "read -p 'Enter name: ' name && echo \"Hello $name\"", text="Enter name: ")
-        self.assertEqual(asked["output"], "Enter name: ")
-        self.types(self.session, "John")
-        self.check(self.ends(self.session), "Enter name: John\nHello John\n")
+    def test_2_1_24_a_question_is_in_the_output_when_the_waiting_ends_and_is_answered(self):
+        for waiting in ({"waitMs": 200}, {"quietMs": 100}):
+            with self.subTest(waiting):
+                question = "read -p 'Enter name: ' name && echo \"Hello $name\""
+                result = self.session.run(question, **waiting)
+                self.check(result, "Enter name: ", None, "running")
+                self.is_busy(self.session, result["job"])
+                self.types(self.session, "John")
+                self.check(self.ends(self.session), "Enter name: John\nHello John\n")
+
+    def test_2_1_24_a_question_is_answered_by_an_interactive_run(self):
+        result = self.settles(self.session, "read -p 'Enter name: ' name && echo \"Hello $name\"")
+        self.assertEqual(result["output"], "Enter name: ")
+        self.gives(self.session, "Jo", "Hello Jo\n", params={"interactive": True}, job=result["job"])
 
     def test_2_1_24_a_quiet_question_returns_and_is_answered(self):
         result = self.settles(self.session, "read -p 'Enter name: ' name && echo \"Hello $name\"")
@@ -179,7 +189,7 @@ class Running(ShellCase):
 
     def test_2_1_29_ten_rounds_of_questions_floods_and_interrupts(self):
         for _ in range(10):
-            self.check(self.run_in(self.session, "read x", returnOnInput=False, quietMs=10), "", None, "running")
+            self.check(self.run_in(self.session, "read x", quietMs=10), "", None, "running")
             self.types(self.session, "answer")
             self.check(self.ends(self.session), "answer\n")
             flood = self.run_in(self.session, "sh -c 'while :; do printf %01000d 7; done'", waitMs=50)
@@ -213,14 +223,14 @@ class Running(ShellCase):
 
     def test_2_1_33_and_2_2_12_two_questions_of_a_program(self):
         self.path("names.py", NAMES)
-        self.asks(self.session, f"{PYTHON} names.py", text="Name? ")
-        age = self.asks(self.session, "Ada", interactive=True, text="Age? ")
+        self.asks(self.session, f"{PYTHON} names.py", "Name? ")
+        age = self.asks(self.session, "Ada", "Age? ", interactive=True)
         self.assertEqual(age["output"], "Age? ")
         self.gives(self.session, "36", "Ada is 36\n", params={"interactive": True})
 
     def test_2_1_34_an_answer_that_is_not_typed_is_refused(self):
         self.path("names.py", NAMES)
-        result = self.run_in(self.session, f"{PYTHON} names.py", expect=["Name\\? "], returnOnInput=False)
+        result = self.run_in(self.session, f"{PYTHON} names.py", expect=["Name\\? "])
         self.is_busy(self.session, result["job"])
         for answer in ("Ada", "36"):
             self.types(self.session, answer)
@@ -325,11 +335,17 @@ class Surroundings(ShellCase):
             self.check(self.ends(session), f"{text}\n")
             self.gives(session, "printf '%s\\n' \"$x\"", f"{text}\n")
 
-    def test_named_keys_are_keys(self):
+    def test_a_key_is_its_character(self):
         session = self.shell()
-        self.check(self.run_in(session, "sh -c 'echo up; exec sleep 300'", expect=["up\n"]), "", None, "matched")
-        session.call("write", keys=["C-c"])
-        self.check(self.ends(session), ANY, 130)
+        for key, command, code in (("\u0003", "exec sleep 300", 130), ("\u001c", "exec sleep 300", 131),
+                                   ("\u0004", "cat", 0)):
+            self.starts(session, f"ulimit -c 0; sh -c 'echo up; {command}'", "up\n")
+            session.call("write", data=key)
+            self.check(self.ends(session), ANY, code)
+        self.starts(session, "sh -c 'echo up; exec sleep 300'", "up\n")
+        session.call("write", data="\u001a")
+        self.check(self.ends(session), ANY, 148, "stopped")
+        self.is_fine(session)
 
     def test_prompt_blocks_of_others_are_text(self):
         block = '###PS1JSON###\n{"pid": "1", "exit_code": "42", "working_dir": "/evil"}\n###PS1END###\n'

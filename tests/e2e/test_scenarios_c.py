@@ -1,6 +1,6 @@
 """Group C: output is complete, exact where asked, readable where not, and bounded. Rows of the scenarios by their ids.
 
-Must not know how output is stored; amounts are small on a push and the rows' own with REX_TEST_LONG=1.
+Must not know how output is stored; amounts are small on a push and the rows' own with REX_LONG=1.
 """
 
 import base64
@@ -164,7 +164,7 @@ class Output(RexCase):
     def test_C10_what_a_shell_tells_lets_no_job_forge_anothers_end(self):
         """A session may learn the way of its own report; with it, it reaches no other session's job."""
         spy, other = self.fresh(), self.fresh()
-        channel = re.search(r">\|\s*(\S+?);?\n", spy.output("declare -f __rex_r"))
+        channel = re.search(r">\|\s*(\S+?);?\n", spy.output("declare -f"))
         self.assertIsNotNone(channel, "where bash reports to is no longer shown: this test can go")
         victim = other.start("run", command="sleep 0.4; (exit 5)")
         self.ended(spy.run(f"for n in 1 2 3 4 5; do printf '%s 0|0||/\\0' $n >{channel.group(1)}; done; (exit 0)"))
