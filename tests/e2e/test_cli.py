@@ -106,6 +106,9 @@ class Run(CliCase):
         numbers = "".join(f"{number}\n" for number in range(1, 200_001))
         self.check(rex_rpc("run", "seq 200000; seq 200000 >&2"), 0, numbers, numbers)
 
+    def test_no_output_of_a_command_that_ends_at_once_is_lost(self):
+        self.assertEqual([rex_rpc("run", "echo hi").stdout for _ in range(50)], ["hi\n"] * 50)
+
     def test_bytes_come_as_they_are(self):
         every = bytes(range(256))
         script = "import sys; sys.stdout.buffer.write(bytes(range(256)))"

@@ -182,6 +182,14 @@ class Output(RexCase):
         joined = self.rex.call("process/run", command=script, mergeStderr=True)
         self.assertEqual(joined["stdout"], "".join(f"o{i}\ne{i}\n" for i in range(300)))
 
+    def test_C13_a_program_that_ends_at_once_has_said_what_it_said(self):
+        """On pipes and on a terminal: nothing goes astray between its start and the first look at its output."""
+        for number in range(100):
+            tty = bool(number % 2)
+            session = self.fresh(shell=None, argv=["/bin/echo", "said"], tty=tty)
+            over = session.call("wait", any=[{"exit": True}], waitMs=5000)
+            self.result(over["result"], state="exited", exitCode=0, output="said\n")
+
     @in_shells()
     def test_C16_a_job_that_is_killed_leaves_its_output_and_where_it_lies(self, session):
         result = session.run("echo before; sleep 60", timeoutMs=300)
