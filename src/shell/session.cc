@@ -133,6 +133,14 @@ Task<> Session::start_incarnation(std::string cwd) {
   ++generation_;
   out_ended_ = false;
   err_ended_ = options_.tty;
+  if (dialect_ == nullptr) {  // before the pumps, which may find its output and its end at once
+    ready_ = true;
+    std::string words;
+    for (const std::string& word : options_.argv) {
+      words += (words.empty() ? "" : " ") + word;
+    }
+    begin_job(words);
+  }
   const std::shared_ptr<Session> self = shared_from_this();
   spawn(executor_, watch_program(self, incarnation_));
   spawn(executor_, pump_output(self, incarnation_, Stream::out));
@@ -140,12 +148,6 @@ Task<> Session::start_incarnation(std::string cwd) {
     spawn(executor_, pump_output(self, incarnation_, Stream::err));
   }
   if (dialect_ == nullptr) {
-    ready_ = true;
-    std::string words;
-    for (const std::string& word : options_.argv) {
-      words += (words.empty() ? "" : " ") + word;
-    }
-    begin_job(std::move(words));
     co_return;
   }
   spawn(executor_, pump_reports(self, incarnation_));

@@ -104,6 +104,7 @@ Task<std::size_t> Session::write(std::string data, bool submit, bool eof, Cancel
   }
   input_offset_ += done;
   if (interrupts && current_ && in->driver() != nullptr) {
+    current_->interrupted = true;
     in->driver()->ask_again(current_->number);
   }
   if (eof && !in->tty() && done == size) {
@@ -176,6 +177,7 @@ bool Session::signal_foreground(int number) {
     kill(-group, SIGCONT);  // a stopped process would not see it
   }
   if (number == SIGINT && incarnation_->driver() != nullptr && current_) {
+    current_->interrupted = true;
     incarnation_->driver()->ask_again(current_->number);
   }
   return delivered;

@@ -27,7 +27,7 @@ class ShellDriver {
   /// Runs `text` as command `number`, at most once at a time.
   void run(std::uint64_t number, std::string_view text, const Redirections& to);
 
-  /// Some process is left behind: the shell will have something to say about it.
+  /// Some process is left behind, or a command was interrupted: the shell will have something to say about it.
   void take_care() { careful_ = true; }
 
   /// Makes the shell report command `number` if the line that runs it was thrown away by an interrupt; harmless if not.
