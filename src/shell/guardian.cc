@@ -231,7 +231,7 @@ class Guardian {
     const std::int64_t deadline = now_ms() + milliseconds;
     while (true) {
       reap();
-      if (descendants(getpid()).empty()) {
+      if (program_ < 0 && descendants(getpid()).empty()) {  // reaped, so that its end is told first
         return true;
       }
       const std::int64_t left = deadline - now_ms();

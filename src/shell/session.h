@@ -2,8 +2,8 @@
 // in it. Knows no connection, no JSON and no transport: any number of callers wait on it at once, each as a cursor.
 //
 // All members run on the loop thread. Public tasks keep the session alive while they run. session.cc holds its life
-// (start, restart, close), session_output.cc what comes from its program, session_run.cc jobs, session_wait.cc waiting
-// and reading, session_control.cc signals, typing and stopping.
+// (start, restart, close), session_output.cc what comes from its program, session_run.cc jobs, session_result.cc what
+// is told of them, session_wait.cc waiting and reading, session_control.cc signals, typing and stopping.
 #pragma once
 
 #include <cstdint>
