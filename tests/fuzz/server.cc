@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "methods/wire.gen.h"
 #include "relay/router.h"
 #include "rpc/framing.h"
 #include "rpc/json_reader.h"
@@ -25,8 +26,6 @@ struct World {
   Event release;
   bool released = false;
 };
-
-Task<json> ping(json, rpc::Call&) { co_return json::object(); }
 
 Task<json> echo(json params, rpc::Call&) { co_return params; }
 
@@ -50,9 +49,18 @@ Task<json> hold(World& world, rpc::Call& call) {
   co_return json(static_cast<bool>(call.cancel()));
 }
 
-/// The smallest table that reaches every path of a connection: an answer, an echo, an error, a question back, a wait.
+/// A method of the contract as far as it can be had without an effect: its params are read as strictly as the program
+/// does. What is accepted is echoed.
+template <class M>
+Task<json> read_params(json params, rpc::Call&) {
+  [[maybe_unused]] const typename M::Params typed = wire::read<typename M::Params>(params);
+  co_return params;
+}
+
+/// The smallest table that reaches every path of a connection: an answer, an echo, an error, a question back, a wait;
+/// and the readers of every method.
 void bind_methods(rpc::MethodTable& table, World& world) {
-  table.bind("ping", &ping);
+  wire::for_each_method([&table]<class M>(M) { table.bind(std::string(M::name), &read_params<M>); });
   table.bind("echo", &echo);
   table.bind("fail", &fail);
   table.bind("ask", &ask);

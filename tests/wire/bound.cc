@@ -1,0 +1,25 @@
+// The contract and the program, side by side.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
+
+#include "methods/methods.h"
+#include "methods/wire.gen.h"
+
+using namespace rex;
+
+TEST_CASE("Every method of the schema is bound, and nothing else is") {
+  shell::Nursery nursery;
+  Loop loop;
+  shell::Sessions sessions(loop.get_executor(), nursery);
+  rpc::MethodTable table;
+  Workers workers(loop.get_executor());
+  methods::bind_all(table, loop.get_executor(), nursery, sessions, workers);
+
+  std::vector<std::string> bound = table.names();
+  std::vector<std::string> promised(wire::requests.begin(), wire::requests.end());
+  std::sort(bound.begin(), bound.end());
+  std::sort(promised.begin(), promised.end());
+  CHECK(bound == promised);
+}
