@@ -281,7 +281,8 @@ void Session::throw_ended() const { throw Error(Fault::SessionEnded, "session " 
 
 bool Session::ended_for_good() const {
   const bool dead = !starting_ && (!incarnation_ || incarnation_->program().ended());
-  return closed_ || (dead && (dialect_ == nullptr || !options_.restart));
+  // While there is a job, its end has still to be told.
+  return closed_ || (dead && !current_ && (dialect_ == nullptr || !options_.restart));
 }
 
 SessionState Session::state() {

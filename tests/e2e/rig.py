@@ -100,7 +100,8 @@ def memory(pid, field="VmHWM"):
 
 
 def is_sanitized():
-    return b"__asan_init" in pathlib.Path(binary()).read_bytes()
+    program = pathlib.Path(binary()).read_bytes()
+    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 class RexCase(unittest.TestCase):

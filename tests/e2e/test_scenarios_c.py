@@ -11,7 +11,7 @@ import re
 import time
 import unittest
 
-from rig import RexCase, amount, family, in_shells, memory, until
+from rig import RexCase, amount, family, in_shells, is_sanitized, memory, until
 
 MIB = 1024 * 1024
 
@@ -38,7 +38,8 @@ class Output(RexCase):
         rex = self.spawn()
         session = self.fresh(rex=rex, journalBytes=256 * MIB)
         self.ended(session.run(f"head -c {size} /dev/zero | tr '\\0' b"), totalBytes=size)
-        self.assertLess(memory(rex.process.pid, "VmHWM"), amount(24, 64) * MIB)
+        if not is_sanitized():  # whose memory is mostly the sanitizer's
+            self.assertLess(memory(rex.process.pid, "VmHWM"), amount(24, 64) * MIB)
         self.assertEqual(sha(session.read_all(maxBytes=4 * MIB)), sha(b"b" * size))
         middle = session.call("read", offset=size // 2 - 5, maxBytes=10)
         self.assertEqual(middle["data"], "b" * 10)
@@ -63,7 +64,7 @@ class Output(RexCase):
             begun = time.perf_counter()
             self.ended(other.run("true"))
             spent.append(time.perf_counter() - begun)
-        self.assertLess(sorted(spent)[len(spent) // 2], 0.05)
+        self.assertLess(sorted(spent)[len(spent) // 2], 0.5 if is_sanitized() else 0.05)
         begun = time.monotonic()
         stopped = session.call("interrupt")
         self.assertLess(time.monotonic() - begun, 1)
