@@ -8,9 +8,8 @@ import re
 import unittest
 
 from rig import (
-    is_sanitized,
-    Rex, RexCase, RpcError, alive, amount, binary, descriptors, family, in_shells, memory, needs, signal, status_of,
-    subprocess, until, zombies,
+    Rex, RexCase, RpcError, alive, amount, binary, descriptors, family, in_shells, is_sanitized, memory, needs, signal,
+    status_of, subprocess, until, zombies,
 )
 
 STUBBORN = "sh -c \"trap '' INT TERM; echo up; while :; do sleep 0.05; done\""
