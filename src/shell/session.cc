@@ -51,13 +51,14 @@ bool is_executable(const std::string& name, const std::string& path) {
 
 }  // namespace
 
-Session::Session(Executor executor, Nursery& nursery, CreateOptions options)
+Session::Session(Executor executor, Nursery& nursery, std::shared_ptr<SessionEvents> events, CreateOptions options)
     : executor_(executor),
       nursery_(nursery),
       options_(std::move(options)),
       env_(make_environment(options_.clear_env, options_.env, options_.profile)),
       created_at_(now_utc()),
-      journal_({.capacity = options_.journal_bytes}) {
+      journal_({.capacity = options_.journal_bytes}),
+      events_(std::move(events)) {
   if (!options_.tty) {
     err_journal_ = std::make_unique<Journal>(Journal::Options{.capacity = options_.journal_bytes});
   }
@@ -114,6 +115,7 @@ Task<> Session::start(Cancel& cancel) {
     throw;
   }
   starting_ = false;
+  announce_state();
   changed_.notify();
 }
 
@@ -255,6 +257,8 @@ Task<> Session::ensure_alive() {
     throw;
   }
   starting_ = false;
+  announce({.kind = SessionEvent::Kind::restarted, .exit_code = restarted.exit_code, .cause = restarted.cause});
+  announce_state();
   restarted_ = std::move(restarted);
   changed_.notify();
 }
@@ -356,6 +360,7 @@ Task<CloseResult> Session::close(Milliseconds grace) {
     result.survivors.insert(result.survivors.end(), end.survivors.begin(), end.survivors.end());
   }
   if (incarnation_) {
+    announce_exit(*incarnation_);
     if (const std::optional<ProgramExit>& exit = incarnation_->program().exit()) {
       result.exit_code = exit->exit_code();
       result.signal = exit->signal();
@@ -365,6 +370,7 @@ Task<CloseResult> Session::close(Milliseconds grace) {
     }
     incarnation_.reset();
   }
+  announce_state();
   changed_.notify();
   co_return result;
 }

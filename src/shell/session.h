@@ -3,7 +3,8 @@
 //
 // All members run on the loop thread. Public tasks keep the session alive while they run. session.cc holds its life
 // (start, restart, close), session_output.cc what comes from its program, session_run.cc jobs, session_result.cc what
-// is told of them, session_wait.cc waiting and reading, session_control.cc signals, typing and stopping.
+// is told of them, session_wait.cc waiting and reading, session_control.cc signals, typing and stopping,
+// session_events.cc what it announces.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "shell/incarnation.h"
 #include "shell/journal.h"
 #include "shell/pattern.h"
+#include "shell/session_events.h"
 #include "shell/session_types.h"
 
 namespace rex::shell {
@@ -73,7 +75,7 @@ std::vector<pid_t> without(std::vector<pid_t> all, const std::vector<pid_t>& som
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Executor executor, Nursery& nursery, CreateOptions options);
+  Session(Executor executor, Nursery& nursery, std::shared_ptr<SessionEvents> events, CreateOptions options);
   ~Session();
 
   /// Starts the program. Throws StartFailed with what it printed; the session is then of no use.
@@ -113,6 +115,12 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] std::string collect_startup() const;
   [[nodiscard]] SessionState state();
   [[noreturn]] void throw_ended() const;
+
+  // session_events.cc: `announce` fills in the state and the place in the output
+  void announce(SessionEvent event);
+  void announce_state();
+  void announce_exit(Incarnation& which);
+  void move_to(std::string cwd);
 
   // session_output.cc
   static Task<> pump_output(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> from, Stream stream);
@@ -199,6 +207,9 @@ class Session : public std::enable_shared_from_this<Session> {
   bool alone_ = false;             // when the last job ended, our shell was the only process
   bool watching_lines_ = false;    // a task looks after the running job's shell
   std::uint64_t next_job_ = 1;
+  std::shared_ptr<SessionEvents> events_;
+  SessionState told_state_ = SessionState::running;
+  int told_exit_of_ = 0;  // generation
   Event closing_;
   Event changed_;  // output, the end of a job, a change of state
 };

@@ -71,6 +71,7 @@ Task<> Session::watch_replaced(std::shared_ptr<Session> self, std::shared_ptr<In
   co_await waiter.until(Clock::now() + dying_time);
   if (!which->program().ended() && which->driver() != nullptr) {
     which->replaced = true;
+    self->announce_state();
     self->changed_.notify();
   }
 }
@@ -158,6 +159,8 @@ void Session::program_ended(Incarnation& which) {
   }
   // On pipes the output may go on in a child that still holds them; the program itself is what the job was.
   if (!current_) {
+    announce_exit(which);
+    announce_state();
     return;
   }
   JobEnd end{};
@@ -169,6 +172,7 @@ void Session::program_ended(Incarnation& which) {
   }
   end.cwd = cwd_;
   end_job(std::move(end));
+  announce_exit(which);
 }
 
 }  // namespace rex::shell

@@ -77,6 +77,8 @@ std::shared_ptr<Job> Session::begin_job(std::string_view command) {
     jobs_.erase(jobs_.begin());
   }
   current_ = job;
+  announce({.kind = SessionEvent::Kind::job_started, .job = job->id()});
+  announce_state();
   return job;
 }
 
@@ -106,6 +108,12 @@ void Session::end_job(JobEnd end) {
   if (!held_.empty()) {
     journal_.append(std::exchange(held_, {}));
   }
+  announce({.kind = SessionEvent::Kind::job_ended,
+            .job = job->id(),
+            .run_state = job->end->state,
+            .exit_code = job->end->exit_code,
+            .signal = job->end->signal});
+  announce_state();
   changed_.notify();
 }
 
@@ -117,7 +125,7 @@ void Session::end_job_by_record(Incarnation& in, const Record& record) {
   if (std::find(end.pipe_status.begin(), end.pipe_status.end(), record.status) == end.pipe_status.end()) {
     end.pipe_status = {record.status};  // interrupted, or ended by `return`: the list is of something earlier
   }
-  cwd_ = true_cwd(in, record.cwd);
+  move_to(true_cwd(in, record.cwd));
   end.cwd = cwd_;
   if (record.status != 0) {
     const Offset to = journal_.end();

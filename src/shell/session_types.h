@@ -177,4 +177,30 @@ struct CloseResult {
   std::vector<Process> survivors;
 };
 
+/// Something a session announces to whoever listens; of the facts only those that belong to its kind are set.
+struct SessionEvent {
+  enum class Kind {
+    job_started,     // job
+    job_ended,       // job, run_state, exit_code, signal
+    waiting_input,   // job
+    shell_exited,    // exit_code, signal; also of a program that is no shell
+    restarted,       // cause, exit_code
+    cwd,             // text: the directory
+    title,           // text
+    bell,            //
+    writer_changed,  // text: who, empty when nobody holds the lease
+    state_changed,   //
+  };
+  Kind kind;
+  std::string session = {};                    // Session::announce fills in these three:
+  SessionState state = SessionState::running;  // just then
+  Offset at = 0;                               // where the journal of stdout ended
+  std::optional<std::string> job = {};
+  std::optional<RunState> run_state = {};
+  std::optional<int> exit_code = {};
+  std::optional<int> signal = {};
+  std::string cause = {};
+  std::string text = {};
+};
+
 }  // namespace rex::shell

@@ -34,6 +34,9 @@ class Sessions {
 
   [[nodiscard]] std::vector<std::shared_ptr<Session>> list() const;
 
+  /// What happens in them all, for any number of listeners.
+  [[nodiscard]] const std::shared_ptr<SessionEvents>& events() const { return events_; }
+
  private:
   static Task<> close_one(std::shared_ptr<Session> session, Milliseconds grace);
 
@@ -44,6 +47,7 @@ class Sessions {
 
   Executor executor_;
   Nursery& nursery_;
+  std::shared_ptr<SessionEvents> events_ = std::make_shared<SessionEvents>();
   std::map<std::string, Entry> entries_;
   std::uint64_t next_name_ = 1;
 };

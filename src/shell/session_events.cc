@@ -1,0 +1,64 @@
+// The listeners, and what Session announces to them.
+#include "shell/session_events.h"
+
+#include <utility>
+
+#include "shell/session.h"
+
+namespace rex::shell {
+
+SessionEvents::Listener::Listener(std::shared_ptr<SessionEvents> events, std::function<void(const SessionEvent&)> hear)
+    : events_(std::move(events)), hear_(std::move(hear)) {
+  events_->listeners_.push_back(this);
+}
+
+SessionEvents::Listener::~Listener() { std::erase(events_->listeners_, this); }
+
+void SessionEvents::tell(const SessionEvent& event) const {
+  for (const Listener* listener : listeners_) {
+    listener->hear_(event);
+  }
+}
+
+void Session::announce(SessionEvent event) {
+  if (events_->heard()) {
+    event.session = name();
+    event.state = state();
+    event.at = journal_.end();
+    events_->tell(event);
+  }
+}
+
+/// Announces the state if it is another one than was told last. A session that is being closed has no state to tell
+/// before its end.
+void Session::announce_state() {
+  const SessionState now = state();
+  if (closed_ && now != SessionState::exited) {
+    return;
+  }
+  if (std::exchange(told_state_, now) != now) {
+    announce({.kind = SessionEvent::Kind::state_changed});
+  }
+}
+
+/// The end of the shell, or of the program of a session without one; once for each.
+void Session::announce_exit(Incarnation& which) {
+  if (std::exchange(told_exit_of_, generation_) == generation_) {
+    return;
+  }
+  SessionEvent event{.kind = SessionEvent::Kind::shell_exited};
+  if (const std::optional<ProgramExit>& exit = which.program().exit()) {
+    event.exit_code = exit->exit_code();
+    event.signal = exit->signal();
+  }
+  announce(std::move(event));
+}
+
+void Session::move_to(std::string cwd) {
+  if (cwd != cwd_) {
+    cwd_ = std::move(cwd);
+    announce({.kind = SessionEvent::Kind::cwd, .text = cwd_});
+  }
+}
+
+}  // namespace rex::shell
