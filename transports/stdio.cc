@@ -15,19 +15,10 @@ namespace rex::transports {
 
 namespace {
 
-/// Makes `fd` non-blocking, so that no peer can hold up the loop.
-Fd non_blocking(Fd fd) {
-  const int flags = ::fcntl(fd.get(), F_GETFL);
-  if (flags < 0 || ::fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) < 0) {
-    throw os_error("cannot use a descriptor", errno);
-  }
-  return fd;
-}
-
 class DescriptorTransport final : public Transport {
  public:
   DescriptorTransport(Executor executor, Fd in, Fd out)
-      : in_(executor, non_blocking(std::move(in))), out_(executor, non_blocking(std::move(out))) {}
+      : in_(executor, std::move(in)), out_(executor, std::move(out)) {}
 
   Task<std::size_t> read_some(std::span<char> buffer) override {
     for (;;) {

@@ -1,5 +1,7 @@
 #include "base/async.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <asio/as_tuple.hpp>
 #include <asio/async_result.hpp>
@@ -17,6 +19,10 @@ TimePoint deadline_after(std::optional<Milliseconds> delay) {
   }
   const TimePoint now = Clock::now();
   return *delay < std::chrono::duration_cast<Milliseconds>(never - now) ? now + *delay : never;
+}
+
+std::int64_t milliseconds_since(TimePoint begin) {
+  return std::chrono::duration_cast<Milliseconds>(Clock::now() - begin).count();
 }
 
 void spawn(Executor executor, Task<> task) {
@@ -93,7 +99,12 @@ void Event::notify() {
   }
 }
 
-AsyncFd::AsyncFd(Executor executor, Fd fd) : descriptor_(executor, fd.get()), fd_(fd.release()) {}
+AsyncFd::AsyncFd(Executor executor, Fd fd) : descriptor_(executor, fd.get()), fd_(fd.release()) {
+  const int flags = fcntl(fd_, F_GETFL);
+  if ((flags & O_NONBLOCK) == 0) {
+    fcntl(fd_, F_SETFL, flags | O_NONBLOCK);
+  }
+}
 
 Task<bool> AsyncFd::wait(asio::posix::descriptor_base::wait_type what) {
   if (!descriptor_.is_open()) {

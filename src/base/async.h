@@ -13,6 +13,7 @@
 #include <asio/posix/basic_stream_descriptor.hpp>
 #include <asio/thread_pool.hpp>
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -39,6 +40,9 @@ inline constexpr TimePoint never = TimePoint::max();
 
 /// `now + delay`, or `never` when there is no delay; a sum past the clock's range is `never` too.
 TimePoint deadline_after(std::optional<Milliseconds> delay);
+
+/// Whole milliseconds from `begin` until now.
+std::int64_t milliseconds_since(TimePoint begin);
 
 /// Starts `task` on the loop. Nothing may escape from it: what does is a bug, and leaves the loop's run().
 /// `task` must own (by value or shared_ptr) all it uses.
@@ -91,7 +95,8 @@ class Event {
   std::vector<Waiter*> waiters_;
 };
 
-/// Owns a descriptor that is read and written with plain non-blocking system calls, and waits for it on the loop.
+/// Owns a descriptor that is read and written with plain system calls, which never block: it is made non-blocking,
+/// and so is whatever shares its open file description. Waits for it on the loop.
 class AsyncFd {
  public:
   AsyncFd(Executor executor, Fd fd);

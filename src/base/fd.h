@@ -1,6 +1,11 @@
 // File descriptors that close themselves, and the few system calls everyone needs around them.
 #pragma once
 
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <string_view>
 #include <utility>
 
@@ -41,5 +46,22 @@ Pipe make_pipe(int flags = 0);
 
 /// Writes all of `data` to a blocking descriptor, EINTR-safe. Throws OsError.
 void write_all(int fd, std::string_view data, std::string_view what);
+
+/// Gives `sink(std::string_view)` what is there to read from a non-blocking descriptor, until nothing is left or
+/// `at_most` bytes came. False once the stream has ended: end of file, or an error (EIO: a terminal was hung up).
+template <class Sink>
+bool drain(int fd, std::size_t at_most, const Sink& sink) {
+  std::array<char, 64 * 1024> buffer;
+  for (std::size_t total = 0; total < at_most;) {
+    const ssize_t n = ::read(fd, buffer.data(), buffer.size());
+    if (n > 0) {
+      sink(std::string_view(buffer.data(), static_cast<std::size_t>(n)));
+      total += static_cast<std::size_t>(n);
+    } else if (n == 0 || errno != EINTR) {
+      return n < 0 && errno == EAGAIN;
+    }
+  }
+  return true;
+}
 
 }  // namespace rex

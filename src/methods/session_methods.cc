@@ -300,9 +300,10 @@ Task<wire::SessionReadResult> read(wire::SessionReadParams params, rpc::Call& ca
 }
 
 Task<wire::SessionWriteResult> write(wire::SessionWriteParams params, rpc::Call& call, shell::Sessions& sessions) {
-  std::string data = bytes_of(std::move(params.data).value_or(""), params.encoding, "data");
+  shell::Typing typing{bytes_of(std::move(params.data).value_or(""), params.encoding, "data"), params.submit,
+                       params.eof};
   const std::shared_ptr<shell::Session> session = sessions.find(params.session);
-  const std::size_t accepted = co_await session->write(std::move(data), params.submit, params.eof, call.cancel());
+  const std::size_t accepted = co_await session->write(std::move(typing), call.cancel());
   co_return wire::SessionWriteResult{static_cast<std::int64_t>(accepted), session->input_offset()};
 }
 

@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -15,11 +13,6 @@
 
 namespace rex::shell {
 namespace {
-
-std::unique_ptr<AsyncFd> on_loop(Executor executor, Fd fd) {
-  fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
-  return std::make_unique<AsyncFd>(executor, std::move(fd));
-}
 
 Fd children_file(pid_t pid) {
   char path[64];
@@ -50,9 +43,9 @@ Task<std::shared_ptr<Incarnation>> Incarnation::start(Executor executor, Nursery
     Pipe in_pipe = make_pipe();
     Pipe out_pipe = make_pipe();
     Pipe err_pipe = make_pipe();
-    self->in_ = on_loop(executor, std::move(in_pipe.write));
-    self->out_ = on_loop(executor, std::move(out_pipe.read));
-    self->err_ = on_loop(executor, std::move(err_pipe.read));
+    self->in_ = std::make_unique<AsyncFd>(executor, std::move(in_pipe.write));
+    self->out_ = std::make_unique<AsyncFd>(executor, std::move(out_pipe.read));
+    self->err_ = std::make_unique<AsyncFd>(executor, std::move(err_pipe.read));
     in = std::move(in_pipe.read);
     out = std::move(out_pipe.write);
     err = std::move(err_pipe.write);
@@ -77,25 +70,7 @@ Task<std::shared_ptr<Incarnation>> Incarnation::start(Executor executor, Nursery
 
 bool Incarnation::drain(Stream stream, std::size_t at_most, const std::function<void(std::string_view)>& sink) {
   AsyncFd* fd = output(stream);
-  if (fd == nullptr || fd->fd() < 0) {
-    return false;
-  }
-  std::array<char, 64 * 1024> buffer;
-  std::size_t total = 0;
-  while (total < at_most) {
-    const ssize_t n = read(fd->fd(), buffer.data(), buffer.size());
-    if (n > 0) {
-      sink(std::string_view(buffer.data(), static_cast<std::size_t>(n)));
-      total += static_cast<std::size_t>(n);
-    } else if (n < 0 && errno == EINTR) {
-      continue;
-    } else if (n < 0 && errno == EAGAIN) {
-      return true;
-    } else {  // end of a pipe; EIO: the terminal was hung up with its session
-      return false;
-    }
-  }
-  return true;
+  return fd != nullptr && fd->fd() >= 0 && rex::drain(fd->fd(), at_most, sink);
 }
 
 void Incarnation::shut() {

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <memory>
 #include <utility>
@@ -29,26 +28,11 @@ Fd null_device(int flags) {
 /// One output of the process: its pipe and what was collected from it.
 struct Output {
   Output(Executor executor, Fd fd, std::size_t max_bytes)
-      : pipe(executor, std::move(fd)), text(View::raw, max_bytes, 0) {
-    fcntl(pipe.fd(), F_SETFL, O_NONBLOCK);
-  }
+      : pipe(executor, std::move(fd)), text(View::raw, max_bytes, 0) {}
 
   /// Takes what is there; false at the end.
-  bool drain(std::size_t at_most) {
-    std::array<char, 64 * 1024> buffer;
-    std::size_t total = 0;
-    while (total < at_most) {
-      const ssize_t n = read(pipe.fd(), buffer.data(), buffer.size());
-      if (n > 0) {
-        text.feed(std::string_view(buffer.data(), static_cast<std::size_t>(n)));
-        total += static_cast<std::size_t>(n);
-      } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-        return false;
-      } else if (errno == EAGAIN) {
-        return true;
-      }
-    }
-    return true;
+  bool take() {
+    return drain(pipe.fd(), pump_bytes, [this](std::string_view bytes) { text.feed(bytes); });
   }
 
   AsyncFd pipe;
@@ -56,7 +40,7 @@ struct Output {
 };
 
 Task<> pump(std::shared_ptr<Output> output) {
-  while (co_await output->pipe.readable() && output->drain(pump_bytes)) {
+  while (co_await output->pipe.readable() && output->take()) {
   }
 }
 
@@ -119,7 +103,6 @@ Task<ProcessResult> run_process(Executor executor, Nursery& nursery, ProcessOpti
   }
   std::shared_ptr<AsyncFd> input;
   if (!options.input.empty()) {
-    fcntl(in.write.get(), F_SETFL, O_NONBLOCK);
     input = std::make_shared<AsyncFd>(executor, std::move(in.write));
     spawn(executor, feed(input, std::move(options.input)));
   }
@@ -145,10 +128,10 @@ Task<ProcessResult> run_process(Executor executor, Nursery& nursery, ProcessOpti
   }
 
   // What the process wrote is in the pipes by now; what a child that lives on adds later is not waited for.
-  output->drain(pump_bytes);
+  output->take();
   output->pipe.close();
   if (errors) {
-    errors->drain(pump_bytes);
+    errors->take();
     errors->pipe.close();
   }
   if (input) {
@@ -170,7 +153,7 @@ Task<ProcessResult> run_process(Executor executor, Nursery& nursery, ProcessOpti
   if (errors) {
     result.err = errors->text.finish();
   }
-  result.duration_ms = std::chrono::duration_cast<Milliseconds>(Clock::now() - begin).count();
+  result.duration_ms = milliseconds_since(begin);
   result.survivors = name_processes(program->tree());
   program->release();  // survivors of a one-off process are named and live on: `server &` is a way to start one
   co_return result;

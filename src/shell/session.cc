@@ -58,6 +58,7 @@ Session::Session(Executor executor, Nursery& nursery, std::shared_ptr<SessionEve
       env_(make_environment(options_.clear_env, options_.env, options_.profile)),
       created_at_(now_utc()),
       journal_({.capacity = options_.journal_bytes}),
+      input_(executor),
       events_(std::move(events)) {
   if (!options_.tty) {
     err_journal_ = std::make_unique<Journal>(Journal::Options{.capacity = options_.journal_bytes});
@@ -157,7 +158,7 @@ Task<> Session::start_incarnation(std::string cwd) {
   co_await await_ready(deadline);
   co_await source_startup_files(deadline);
   ready_ = true;
-  startup_.duration_ms = std::chrono::duration_cast<Milliseconds>(Clock::now() - begin).count();
+  startup_.duration_ms = milliseconds_since(begin);
 }
 
 Task<> Session::await_ready(TimePoint deadline) {

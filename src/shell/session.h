@@ -3,7 +3,7 @@
 //
 // All members run on the loop thread. Public tasks keep the session alive while they run. session.cc holds its life
 // (start, restart, close), session_output.cc what comes from its program, session_run.cc jobs, session_result.cc what
-// is told of them, session_wait.cc waiting and reading, session_control.cc signals, typing and stopping,
+// is told of them, session_wait.cc waiting and reading, session_control.cc signals and stopping,
 // session_events.cc what it announces.
 #pragma once
 
@@ -21,6 +21,7 @@
 #include "shell/journal.h"
 #include "shell/pattern.h"
 #include "shell/session_events.h"
+#include "shell/session_input.h"
 #include "shell/session_types.h"
 
 namespace rex::shell {
@@ -84,8 +85,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Task<RunResult> run(RunOptions options, Cancel& cancel);
   Task<WaitResult> wait(WaitOptions options, Cancel& cancel);
   Task<ReadResult> read(ReadOptions options, Cancel& cancel);
-  /// Types or writes `data`; returns how much the terminal or pipe took before it had no room for a second.
-  Task<std::size_t> write(std::string data, bool submit, bool eof, Cancel& cancel);
+  /// Types or writes; returns how many bytes were taken.
+  Task<std::size_t> write(Typing typing, Cancel& cancel);
   Task<InterruptResult> interrupt(bool escalate, Milliseconds grace, OutputOptions output);
   /// The processes the signal went to: the foreground group, or the program of an idle session.
   std::vector<pid_t> signal(int number, const std::optional<std::string>& job);
@@ -95,7 +96,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Task<CloseResult> close(Milliseconds grace);
 
   [[nodiscard]] const std::string& name() const { return options_.session; }
-  [[nodiscard]] std::int64_t input_offset() const { return input_offset_; }
+  [[nodiscard]] std::int64_t input_offset() const { return input_.offset(); }
   /// Where the journal of stdout ends now.
   [[nodiscard]] Offset output_end() const { return journal_.end(); }
   [[nodiscard]] Offset output_oldest() const { return journal_.oldest(); }
@@ -160,8 +161,6 @@ class Session : public std::enable_shared_from_this<Session> {
   static Task<> stop_job(std::shared_ptr<Session> self, std::shared_ptr<Job> job, RunState reason);
   /// Until the shell has reported the job's end, or the deadline.
   Task<bool> wait_for_end(std::shared_ptr<Job> job, TimePoint deadline);
-  Task<std::size_t> write_all_of(std::string data, std::shared_ptr<Incarnation> in, Cancel& cancel);
-  static Task<> announce_room(std::shared_ptr<Incarnation> in, std::shared_ptr<Event> room);
   Task<> stop_leftovers(std::shared_ptr<Job> job, std::shared_ptr<Incarnation> in);
   [[nodiscard]] static std::vector<pid_t> left_by(const Job& job, Incarnation& in);
   bool signal_foreground(int number);
@@ -195,11 +194,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool err_ended_ = false;
   TimePoint last_output_{};
   std::optional<timespec> last_output_at_;
-  std::int64_t input_offset_ = 0;
-  std::size_t unfinished_line_ = 0;  // bytes typed since the last Enter
-  std::uint64_t next_write_ = 0;     // writes take their turn in the order they came
-  std::uint64_t turn_ = 0;
-  Event turn_changed_;
+  SessionInput input_;
 
   std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;
   std::shared_ptr<Job> current_;

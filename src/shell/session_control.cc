@@ -1,4 +1,4 @@
-// Acting on what runs: typing, signals, and the schedule that ends a job for certain.
+// Acting on what runs: signals, and the schedule that ends a job for certain.
 #include <signal.h>
 #include <unistd.h>
 
@@ -11,31 +11,6 @@
 
 namespace rex::shell {
 namespace {
-
-// A canonical terminal holds one line of at most this, newline included, and silently drops what is beyond.
-constexpr std::size_t max_line_bytes = 4095;
-
-// How long a write waits for room without any progress before it says how much was taken.
-constexpr Milliseconds write_patience{1000};
-
-/// The longest line of `data` where `begun` bytes of its first one were typed before; `begun` becomes those of the
-/// last.
-std::size_t longest_line(std::string_view data, std::size_t& begun) {
-  std::size_t longest = 0;
-  while (!data.empty()) {
-    const std::size_t end = data.find_first_of("\r\n");
-    longest = std::max(longest, begun + std::min(end, data.size()) + 1);
-    begun = end == std::string_view::npos ? begun + data.size() : 0;
-    data.remove_prefix(end == std::string_view::npos ? data.size() : end + 1);
-  }
-  return longest;
-}
-
-[[noreturn]] void refuse_closed(Executed executed) {
-  throw Error(Fault::InputRefused, "the program does not read its input any more")
-      .with("reason", std::string("closed"))
-      .executed(executed);
-}
 
 // After how long the foreground is looked at again once it was signalled; doubles.
 constexpr Milliseconds first_resend{5};
@@ -54,101 +29,16 @@ constexpr Step stop_steps[] = {{"INT", SIGINT}, {"TERM", SIGTERM}, {"KILL", SIGK
 
 }  // namespace
 
-Task<std::size_t> Session::write(std::string data, bool submit, bool eof, Cancel& cancel) {
+Task<std::size_t> Session::write(Typing typing, Cancel& cancel) {
   const std::shared_ptr<Session> self = shared_from_this();
   co_await ensure_alive();
   const std::shared_ptr<Incarnation> in = incarnation_;
-  if (in->input() == nullptr) {
-    refuse_closed(Executed::no);
-  }
-  const std::optional<termios> modes = in->tty() ? terminal_modes(in->input()->fd()) : std::nullopt;
-  const bool canonical = modes && (modes->c_lflag & ICANON) != 0;
-  if (submit) {
-    data += in->tty() ? '\r' : '\n';
-  }
-  std::size_t unfinished = canonical ? unfinished_line_ : 0;
-  if (longest_line(data, unfinished) > max_line_bytes && canonical) {
-    throw Error(Fault::InputRefused, "a line of more than " + std::to_string(max_line_bytes) +
-                                         " bytes would be cut by the terminal; nothing was written")
-        .with("reason", std::string("lineTooLong"));
-  }
-  if (eof && modes && !canonical) {
-    throw Error(Fault::InputRefused, "the program reads keys, not lines: its terminal has no end of file")
-        .with("reason", std::string("noEof"));
-  }
-  if (eof && canonical) {  // the first one only pushes an unfinished line
-    data.append(unfinished != 0 ? 2 : 1, static_cast<char>(modes->c_cc[VEOF]));
-    unfinished = 0;
-  }
-  unfinished_line_ = unfinished;
-  const bool interrupts =
-      modes && (modes->c_lflag & ISIG) != 0 && data.find(static_cast<char>(modes->c_cc[VINTR])) != std::string::npos;
-  const std::uint64_t ticket = next_write_++;
-  Waiter waiter(executor_);
-  waiter.subscribe(turn_changed_);
-  while (turn_ != ticket) {
-    co_await waiter.until(never);
-  }
-  const std::size_t size = data.size();
-  std::size_t done = 0;
-  std::exception_ptr failure;
-  try {
-    done = co_await write_all_of(std::move(data), in, cancel);
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  ++turn_;
-  turn_changed_.notify();
-  if (failure) {
-    std::rethrow_exception(failure);
-  }
-  input_offset_ += done;
-  if (interrupts && current_ && in->driver() != nullptr) {
+  const Typed typed = co_await input_.write(in, std::move(typing), cancel);
+  if (typed.interrupts && current_ && in->driver() != nullptr) {
     current_->interrupted = true;
     in->driver()->ask_again(current_->number);
   }
-  if (eof && !in->tty() && done == size) {
-    in->close_input();
-  }
-  co_return done;
-}
-
-Task<std::size_t> Session::write_all_of(std::string data, std::shared_ptr<Incarnation> in, Cancel& cancel) {
-  const auto room = std::make_shared<Event>();
-  Waiter waiter(executor_);
-  waiter.subscribe(cancel.changed());
-  waiter.subscribe(*room);
-  std::size_t done = 0;
-  TimePoint deadline = Clock::now() + write_patience;
-  while (done < data.size() && !cancel && !closed_) {
-    AsyncFd* const input = in->input();
-    if (input == nullptr) {
-      refuse_closed(done == 0 ? Executed::no : Executed::yes);
-    }
-    const ssize_t n = ::write(input->fd(), data.data() + done, data.size() - done);
-    if (n > 0) {
-      done += static_cast<std::size_t>(n);
-      deadline = Clock::now() + write_patience;
-    } else if (errno == EAGAIN) {
-      if (Clock::now() >= deadline) {
-        break;
-      }
-      spawn(executor_, announce_room(in, room));
-      co_await waiter.until(deadline);
-    } else if (errno == EPIPE || errno == EIO) {
-      refuse_closed(done == 0 ? Executed::no : Executed::yes);
-    } else if (errno != EINTR) {
-      throw os_error("cannot write to the session", errno);
-    }
-  }
-  co_return done;
-}
-
-Task<> Session::announce_room(std::shared_ptr<Incarnation> in, std::shared_ptr<Event> room) {
-  AsyncFd* const input = in->input();
-  if (input != nullptr && co_await input->writable()) {
-    room->notify();
-  }
+  co_return typed.accepted;
 }
 
 void Session::resize(WindowSize size) {

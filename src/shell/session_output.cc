@@ -120,14 +120,11 @@ void Session::drain_output(Incarnation& from) {
 }
 
 bool Session::drain_isolated(Job& job) {
-  char buffer[16 * 1024];
-  ssize_t n = 0;
-  while (job.isolated && (n = ::read(job.isolated->fd(), buffer, sizeof buffer)) > 0) {
-    if (!job.end) {  // what a background process adds later is nobody's output
-      keep_output(Stream::out, std::string_view(buffer, static_cast<std::size_t>(n)));
-    }
-  }
-  return n < 0 && (errno == EAGAIN || errno == EINTR);
+  return job.isolated && drain(job.isolated->fd(), final_drain_bytes, [&](std::string_view bytes) {
+           if (!job.end) {  // what a background process adds later is nobody's output
+             keep_output(Stream::out, bytes);
+           }
+         });
 }
 
 void Session::take_records(Incarnation& from) {

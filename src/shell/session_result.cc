@@ -75,7 +75,7 @@ RunResult Session::result_of(const Job& job, Offset from, std::optional<Offset> 
     }
     const std::optional<std::string> cwd = incarnation_ ? incarnation_->kernel_cwd() : std::nullopt;
     result.cwd = cwd.value_or(cwd_);
-    result.duration_ms = std::chrono::duration_cast<Milliseconds>(Clock::now() - job.started).count();
+    result.duration_ms = milliseconds_since(job.started);
   }
   const bool managed = dialect_ != nullptr && !(incarnation_ && incarnation_->replaced);
   const bool reaped = job.end && (job.end->signal || job.end->exit_code);

@@ -22,10 +22,6 @@ constexpr Milliseconds parser_time{50};
 // How far back in a job's output the shell's complaint about its text is looked for.
 constexpr Offset syntax_complaint_bytes = 16 * 1024;
 
-std::int64_t milliseconds_since(TimePoint begin) {
-  return std::chrono::duration_cast<Milliseconds>(Clock::now() - begin).count();
-}
-
 bool same_directory(const std::string& a, const std::string& b) {
   struct stat left{};
   struct stat right{};
@@ -230,7 +226,6 @@ Task<RunResult> Session::run_command(RunOptions options, Cancel& cancel) {
     throw;
   }
   if (options.isolate) {
-    fcntl(own.read.get(), F_SETFL, O_NONBLOCK);
     job->isolated = std::make_unique<AsyncFd>(executor_, std::move(own.read));
     job->isolated_writer = std::move(own.write);
     spawn(executor_, pump_isolated(shared_from_this(), job));
@@ -272,7 +267,8 @@ Task<RunResult> Session::type_command(RunOptions options, Cancel& cancel) {
   if (modes && !asks_secret) {
     watch.typed = options.command;
   }
-  co_await write(std::move(options.command), true, false, cancel);
+  Typing typing{std::move(options.command), true, false};
+  co_await write(std::move(typing), cancel);
   watch.since = Clock::now();
   co_return co_await outcome(job, std::move(watch), options.output, cancel);
 }

@@ -44,10 +44,7 @@ ShellDriver::ShellDriver(Executor executor, const Dialect& dialect, Pipe lines, 
       traps_(memory_file("traps")),
       report_writer_(std::move(reports.write)),
       reports_(executor, std::move(reports.read)),
-      paths_{path_of(command_), path_of(report_writer_), path_of(traps_)} {
-  fcntl(reports_.fd(), F_SETFL, O_NONBLOCK);
-  fcntl(lines_.fd(), F_SETFL, fcntl(lines_.fd(), F_GETFL) | O_NONBLOCK);
-}
+      paths_{path_of(command_), path_of(report_writer_), path_of(traps_)} {}
 
 void ShellDriver::write_command(std::string_view prefix, std::string_view text) {
   std::string content;

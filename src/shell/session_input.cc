@@ -1,0 +1,137 @@
+#include "shell/session_input.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+
+namespace rex::shell {
+namespace {
+
+// A canonical terminal holds one line of at most this, newline included, and silently drops what is beyond.
+constexpr std::size_t max_line_bytes = 4095;
+
+// How long a write waits for room without any progress before it says how much was taken.
+constexpr Milliseconds patience{1000};
+
+/// The longest line of `data` where `begun` bytes of its first one were typed before; `begun` becomes those of the
+/// last.
+std::size_t longest_line(std::string_view data, std::size_t& begun) {
+  std::size_t longest = 0;
+  while (!data.empty()) {
+    const std::size_t end = data.find_first_of("\r\n");
+    longest = std::max(longest, begun + std::min(end, data.size()) + 1);
+    begun = end == std::string_view::npos ? begun + data.size() : 0;
+    data.remove_prefix(end == std::string_view::npos ? data.size() : end + 1);
+  }
+  return longest;
+}
+
+Error refusal(const char* reason, const std::string& why) {
+  return Error(Fault::InputRefused, why).with("reason", std::string(reason));
+}
+
+[[noreturn]] void refuse_closed(Executed executed) {
+  throw refusal("closed", "the program does not read its input any more").executed(executed);
+}
+
+}  // namespace
+
+Task<Typed> SessionInput::write(std::shared_ptr<Incarnation> in, Typing typing, Cancel& cancel) {
+  if (in->input() == nullptr) {
+    refuse_closed(Executed::no);
+  }
+  std::string data = std::move(typing.data);
+  const std::optional<termios> modes = in->tty() ? terminal_modes(in->input()->fd()) : std::nullopt;
+  const bool canonical = modes && (modes->c_lflag & ICANON) != 0;
+  if (typing.submit) {
+    data += in->tty() ? '\r' : '\n';
+  }
+  std::size_t unfinished = canonical ? unfinished_line_ : 0;
+  if (longest_line(data, unfinished) > max_line_bytes && canonical) {
+    throw refusal("lineTooLong", "a line of more than " + std::to_string(max_line_bytes) +
+                                     " bytes would be cut by the terminal; nothing was written");
+  }
+  if (typing.eof && modes && !canonical) {
+    throw refusal("noEof", "the program reads keys, not lines: its terminal has no end of file");
+  }
+  if (typing.eof && canonical) {  // the first one only pushes an unfinished line
+    data.append(unfinished != 0 ? 2 : 1, static_cast<char>(modes->c_cc[VEOF]));
+    unfinished = 0;
+  }
+  unfinished_line_ = unfinished;
+  Typed typed;
+  typed.interrupts =
+      modes && (modes->c_lflag & ISIG) != 0 && data.find(static_cast<char>(modes->c_cc[VINTR])) != std::string::npos;
+  const std::uint64_t ticket = next_ticket_++;
+  Waiter waiter(executor_);
+  waiter.subscribe(turn_changed_);
+  while (turn_ != ticket) {
+    co_await waiter.until(never);
+  }
+  const std::size_t size = data.size();
+  std::exception_ptr failure;
+  try {
+    typed.accepted = co_await write_all_of(in, std::move(data), cancel);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  ++turn_;
+  turn_changed_.notify();
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+  offset_ += static_cast<std::int64_t>(typed.accepted);
+  if (typing.eof && !in->tty() && typed.accepted == size) {
+    in->close_input();
+  }
+  co_return typed;
+}
+
+Task<std::size_t> SessionInput::write_all_of(std::shared_ptr<Incarnation> in, std::string data, Cancel& cancel) {
+  const auto room = std::make_shared<Event>();
+  Waiter waiter(executor_);
+  waiter.subscribe(cancel.changed());
+  waiter.subscribe(*room);
+  std::size_t done = 0;
+  TimePoint deadline = Clock::now() + patience;
+  while (done < data.size() && !cancel) {
+    AsyncFd* const input = in->input();
+    if (input == nullptr && done > 0) {
+      break;
+    }
+    if (input == nullptr) {
+      refuse_closed(Executed::no);
+    }
+    const ssize_t n = ::write(input->fd(), data.data() + done, data.size() - done);
+    if (n > 0) {
+      done += static_cast<std::size_t>(n);
+      deadline = Clock::now() + patience;
+    } else if (errno == EAGAIN) {
+      if (Clock::now() >= deadline) {
+        break;
+      }
+      spawn(executor_, announce_room(in, room));
+      co_await waiter.until(deadline);
+    } else if (errno == EPIPE || errno == EIO) {
+      refuse_closed(done == 0 ? Executed::no : Executed::yes);
+    } else if (errno != EINTR) {
+      throw os_error("cannot write to the session", errno);
+    }
+  }
+  co_return done;
+}
+
+Task<> SessionInput::announce_room(std::shared_ptr<Incarnation> in, std::shared_ptr<Event> room) {
+  AsyncFd* const input = in->input();
+  if (input != nullptr) {
+    co_await input->writable();
+    room->notify();
+  }
+}
+
+}  // namespace rex::shell
