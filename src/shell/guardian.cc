@@ -105,7 +105,7 @@ class Guardian {
       report_failure({'f', errno});
       return false;
     }
-    program_ = fork();
+    program_ = vfork();  // copies nothing, and runs on here only once the program runs or could not
     if (program_ < 0) {
       report_failure({'f', errno});
       return false;

@@ -3,10 +3,11 @@
 //   rex-rpc ── nursery ── guardian ── program ── …
 //
 // The nursery is forked first thing in main, while the process is small: forking from it is cheap, never copies our
-// journals, and is safe whatever threads we start later. For each program it forks a guardian: a subreaper, so every
-// descendant of the program, double-forked and setsid ones too, stays below it in the process tree. The guardian
-// reports the program's end with its true wait status, ends the whole tree when asked, and does so by itself when
-// the other end of its control socket is gone, which is also how it learns of a kill -9 of rex-rpc.
+// journals, and is safe whatever threads we start later. It keeps one guardian in stock, so that nobody waits for a
+// fork, and makes another when a program takes that. A guardian is a subreaper, so every descendant of the program,
+// double-forked and setsid ones too, stays below it in the process tree. The guardian reports the program's end with
+// its true wait status, ends the whole tree when asked, and does so by itself when the other end of its control socket
+// is gone, which is also how it learns of a kill -9 of rex-rpc.
 // This file is the guardian: plain blocking code that runs in a process of its own. nursery.h makes it, program.h is
 // our side of it.
 #pragma once

@@ -1,6 +1,7 @@
 #include "shell/nursery.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -15,6 +16,44 @@
 
 namespace rex::shell {
 namespace {
+
+/// The one thing asked of a nursery: [guardian's socket, launch, in, out, err]. False when rex-rpc is gone.
+bool receive(int socket, int (&fds)[5]) {
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof fds)];
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  ssize_t n = 0;
+  do {
+    n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  } while (n < 0 && errno == EINTR);
+  const cmsghdr* header = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (header == nullptr || header->cmsg_len != CMSG_LEN(sizeof fds)) {
+    return false;
+  }
+  std::memcpy(fds, CMSG_DATA(header), sizeof fds);
+  return true;
+}
+
+/// A guardian is forked before it is asked for, and waits for the request itself: nobody waits for a fork.
+[[noreturn]] void run_spare(int socket, int taken) {
+  int fds[5];
+  if (!receive(socket, fds)) {
+    _exit(0);
+  }
+  const char byte = 't';
+  [[maybe_unused]] const ssize_t n = write(taken, &byte, 1);
+  run_guardian(fds);
+}
+
+bool is_hung_up(int socket) {
+  pollfd fd{socket, 0, 0};
+  return poll(&fd, 1, 0) == 1 && (fd.revents & POLLHUP) != 0;
+}
 
 [[noreturn]] void run_nursery(int socket) {
   prctl(PR_SET_NAME, "rex-nursery");
@@ -32,33 +71,29 @@ namespace {
   dup2(null, 2);  // whoever waits for the end of our standard error must not wait for a guardian
   dup2(socket, 3);
   close_from(4);
-  while (true) {
-    // The one thing asked of a nursery: [guardian's socket, launch, in, out, err].
-    int fds[5];
+  while (!is_hung_up(3)) {
+    int taken[2];
+    if (pipe2(taken, O_CLOEXEC) != 0) {
+      break;
+    }
+    const pid_t spare = fork();
+    if (spare == 0) {
+      close(taken[0]);
+      run_spare(3, taken[1]);
+    }
+    close(taken[1]);
+    int refused[5];
+    if (spare < 0 && receive(3, refused)) {  // no process left: letting go of its socket is the answer
+      for (const int fd : refused) {
+        close(fd);
+      }
+    }
     char byte = 0;
-    iovec data{&byte, 1};
-    alignas(cmsghdr) char space[CMSG_SPACE(sizeof fds)];
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = space;
-    message.msg_controllen = sizeof space;
-    const ssize_t n = recvmsg(3, &message, MSG_CMSG_CLOEXEC);
-    if (n < 0 && errno == EINTR) {
-      continue;
+    while (read(taken[0], &byte, 1) < 0 && errno == EINTR) {
     }
-    const cmsghdr* header = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-    if (header == nullptr || header->cmsg_len != CMSG_LEN(sizeof fds)) {
-      _exit(0);  // rex-rpc is gone
-    }
-    std::memcpy(fds, CMSG_DATA(header), sizeof fds);
-    if (fork() == 0) {
-      run_guardian(fds);
-    }
-    for (const int fd : fds) {
-      close(fd);
-    }
+    close(taken[0]);
   }
+  _exit(0);
 }
 
 void send_fds(int socket, const int (&fds)[5]) {

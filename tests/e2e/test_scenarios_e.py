@@ -125,8 +125,6 @@ class Processes(RexCase):
     def test_E8_sessions_jobs_and_failures_give_everything_back(self):
         rex = self.spawn()
         pid = rex.process.pid
-        rex.call("ping")
-        alone = len(family(pid))
 
         def round_of(count):
             for number in range(count):
@@ -141,8 +139,8 @@ class Processes(RexCase):
         files, resident = descriptors(pid), memory(pid, "VmRSS")
         round_of(amount(60, 5000))
         self.assertLessEqual(abs(descriptors(pid) - files), 5)
-        # What kept a tree together ends a moment after it has told that the tree is gone.
-        self.assertTrue(until(lambda: len(family(pid)) == alone), "processes")
+        # rex-rpc, its nursery and the guardian in stock; one that kept a tree ends a moment after it has told its end.
+        self.assertTrue(until(lambda: len(family(pid)) <= 3), "processes")
         if not is_sanitized():  # whose memory is mostly the sanitizer's
             self.assertLess(memory(pid, "VmRSS") - resident, 8 * 1024 * 1024)
         self.assertEqual(zombies(pid), [])
