@@ -75,6 +75,14 @@ def alive(pid):
     return status_of(pid).get("State", "Z")[0] not in "ZX"
 
 
+def kill_quietly(pid):
+    """What a test may have left running on purpose, or not."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 def family(root):
     """Every process below `root`, zombies too, as {pid: status}."""
     every = {int(name): status_of(name) for name in os.listdir("/proc") if name.isdigit()}
@@ -176,5 +184,6 @@ class RexCase(unittest.TestCase):
 
 __all__ = [
     "LONG", "SHELLS", "Rex", "RexCase", "RpcError", "alive", "amount", "binary", "descriptors", "family", "in_shells",
-    "is_sanitized", "long_only", "memory", "needs", "signal", "status_of", "subprocess", "until", "zombies",
+    "is_sanitized", "kill_quietly", "long_only", "memory", "needs", "signal", "status_of", "subprocess", "until",
+    "zombies",
 ]

@@ -11,7 +11,9 @@ import subprocess
 import time
 import unittest
 
-from rig import Rex, RexCase, amount, alive, binary, family, in_shells, needs, signal, until, zombies
+from rig import (
+    Rex, RexCase, alive, amount, binary, family, in_shells, kill_quietly, needs, signal, status_of, until, zombies,
+)
 
 as_root = unittest.skipIf(os.getuid() != 0, "cannot run here: needs root")
 
@@ -89,12 +91,17 @@ class Processes(RexCase):
 
     @in_shells()
     def test_P09_a_stopped_child_does_not_hold_up_close(self, session):
-        pid = int(session.output("sh -c 'kill -STOP $$' & echo pid=$!").split("pid=")[1].split()[0])
-        self.assertTrue(until(lambda: alive(pid)))
+        """One that the kernel wakes when its shell ends, and one of a session of its own, which nobody wakes but we."""
+        pids = []
+        for start, told in (("sh", self.folder / "one"), ("setsid sh", self.folder / "two")):
+            os.mkfifo(told)
+            shown = session.output(f"{start} -c 'echo $$ >{told}; kill -STOP $$' & read p <{told}; echo pid=$p")
+            pids.append(int(shown.split("pid=")[1].split()[0]))
+        self.assertTrue(until(lambda: all(status_of(pid).get("State", "").startswith("T") for pid in pids)))
         begun = time.monotonic()
-        self.assertEqual(session.call("close", graceMs=500)["survivors"], [])
-        self.assertLess(time.monotonic() - begun, 2)
-        self.assertFalse(alive(pid))
+        self.assertEqual(session.call("close", graceMs=10_000)["survivors"], [])
+        self.assertLess(time.monotonic() - begun, 5, "a stopped process was waited for, not woken")
+        self.assertFalse([pid for pid in pids if alive(pid)])
 
     @as_root
     @needs("cc", "setpriv")
@@ -193,6 +200,19 @@ class Processes(RexCase):
         calls = [self.rex.start("process/run", command=["sh", "-c", f"exit {number % 256}"]) for number in range(total)]
         self.assertEqual([call.result()["exitCode"] for call in calls], [number % 256 for number in range(total)])
         self.assertTrue(until(lambda: not zombies(self.rex.process.pid)))
+
+    def test_what_a_one_off_leaves_behind_is_named_and_lives_on(self):
+        """`server &` is a way to start one."""
+        result = self.rex.call("process/run", command="sleep 300 >/dev/null 2>&1 & echo $!")
+        pid = int(result["stdout"])
+        self.addCleanup(kill_quietly, pid)
+        self.assertEqual([process["pid"] for process in result["survivors"]], [pid])
+
+        def is_let_go_of():
+            return status_of(int(status_of(pid).get("PPid", 0))).get("Name") != "rex-guardian"
+
+        self.assertTrue(until(is_let_go_of))
+        self.assertTrue(alive(pid))
 
     def test_P14_deaths_by_signal_are_told_by_name(self):
         for name in ("SEGV", "ABRT", "KILL", "TERM", "HUP", "PIPE", "USR1"):

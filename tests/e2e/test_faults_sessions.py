@@ -224,7 +224,7 @@ class Sessions(RexCase):
         self.result(call.result(timeout=5), state="cancelled")
         self.usable(other)
 
-    @in_shells("bash", journalBytes=2 * MIB)
+    @in_shells("bash", journalBytes=2 * MIB + 12_345)
     def test_S24_reading_across_the_wrap_of_the_journal_is_exact(self, session):
         lines = 600_000
         result = self.ended(session.run(f"seq -w 1 {lines}"), totalBytes=7 * lines)
@@ -245,6 +245,18 @@ class Sessions(RexCase):
         pids = [pid for pid, status in family(self.rex.process.pid).items() if status.get("Name") == "sleep"]
         self.assertEqual(session.call("close")["survivors"], [])
         self.assertFalse([pid for pid in pids if alive(pid)])
+
+    @in_shells()
+    def test_what_a_dead_shell_left_lives_until_its_session_is_closed(self, session):
+        told = self.folder / "told"
+        os.mkfifo(told)
+        pid = int(session.output(f"setsid sh -c 'echo $$ >{told}; exec sleep 66' & read p <{told}; echo $p").split()[0])
+        self.result(session.run("exit 3"), state="shellExited", exitCode=3)
+        self.assertIsNotNone(session.run("true")["restarted"])
+        self.ended(session.run("true"))
+        self.assertTrue(alive(pid))
+        self.assertEqual(session.call("close")["survivors"], [])
+        self.assertFalse(alive(pid))
 
 
 if __name__ == "__main__":

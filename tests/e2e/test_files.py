@@ -160,6 +160,19 @@ class Files(RexCase):
                     self.assertNotEqual(error.data["etag"], etag)
             self.assertEqual(len(won), 1)
             self.assertEqual((file.read_text(), self.call("stat", file)["etag"]), (f"{turn} {won[0][0]}", won[0][1]))
+        for turn in range(30):
+            file.write_text(" ".join(f"<{number}>" for number in range(8)))
+            calls = [rex.start("file/edit", path=str(file), edits=[{"old": f"<{number}>", "new": "done"}])
+                     for number, rex in enumerate((self.rex, others) * 4)]
+            wanted = []
+            for number, call in enumerate(calls):
+                try:
+                    call.result()
+                    wanted.append("done")
+                except Exception as error:  # noqa: BLE001: its type is checked
+                    self.assertEqual((error.type, error.code), ("Conflict", 1402))
+                    wanted.append(f"<{number}>")
+            self.assertEqual(file.read_text().split(), wanted)
         fresh = [self.rex.start("file/write", path=str(self.folder / "new"), data=str(index), ifAbsent=True)
                  for index in range(4)]
         outcomes = []

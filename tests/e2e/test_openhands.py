@@ -104,6 +104,7 @@ class Commands(ShellCase):
         middle = self.session.read_all(omitted["from"])[: omitted["bytes"]]
         start = omitted["from"] - result["from"]
         self.assertEqual(middle, text[start : start + omitted["bytes"]].encode())
+        self.assertEqual(result["output"], text[:start] + text[start + omitted["bytes"] :])
         self.is_fine(self.session)
 
     def test_2_1_27_ten_thousand_nested_files(self):
@@ -243,6 +244,17 @@ class Running(ShellCase):
         self.session.call("write", eof=True)
         self.check(self.ends(self.session), ANY)
         self.gives(self.session, "cat f", "line 1\n\nline\t2\n")
+        self.settles(self.session, "cat >f")
+        self.session.call("write", data="no line end", eof=True)
+        self.check(self.ends(self.session), ANY)
+        self.gives(self.session, "cat f", "no line end")
+        self.settles(self.session, "cat >f")
+        half = "x" * 4000
+        self.session.call("write", data=half)
+        self.refused("InputRefused", self.session.call, "write", data=half, submit=True)
+        self.session.call("write", eof=True)
+        self.check(self.ends(self.session), ANY)
+        self.gives(self.session, "cat f", half)
 
     def test_2_2_06_an_endless_loop_is_interrupted(self):
         self.run_in(self.session, "while true; do :; done", waitMs=20)

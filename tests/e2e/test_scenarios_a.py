@@ -8,7 +8,7 @@ import random
 import time
 import unittest
 
-from rig import RexCase, RpcError, alive, amount, in_shells, is_sanitized, needs, subprocess, until
+from rig import RexCase, RpcError, alive, amount, in_shells, is_sanitized, needs, status_of, subprocess, until
 
 # A shell ends the line itself at each ^C, and a ^C that found it between two programs is sent again.
 OUT_INTERRUPTED = tuple("out\n" + "\n" * ends for ends in range(4))
@@ -39,6 +39,22 @@ class WhenIsItFinished(RexCase):
         self.assertTrue(writers & {process["pid"] for process in second["interleaved"]}, second)
         own = self.ended(session.run("sleep 0.3; echo mine", isolate=True))
         self.assertEqual(own["output"], "mine\n")
+        # Who runs beside a command but has let go of the terminal is no writer.
+        shown = session.output("sleep 300 </dev/null >/dev/null 2>&1 & echo pid=$!")
+        silent = int(shown.split("pid=")[1].split()[0])
+        self.assertTrue(until(lambda: status_of(silent).get("Name") == "sleep"))
+        third = {process["pid"] for process in self.ended(session.run("true"))["interleaved"]}
+        self.assertEqual((silent in third, bool(writers & third)), (False, True))
+
+    @in_shells()
+    def test_A2_what_others_write_beside_an_isolated_command_comes_behind_it(self, session):
+        go, gone = self.folder / "go", self.folder / "gone"
+        os.mkfifo(go)
+        os.mkfifo(gone)
+        self.ended(session.run(f"(read x <{go}; echo HELD; echo over >{gone}; exec sleep 300) &"))
+        own = self.ended(session.run(f"echo go >{go}; read y <{gone}; echo mine", isolate=True), output="mine\n")
+        met = session.call("wait", any=[{"match": "HELD\n"}], **{"from": own["next"], "waitMs": 5000})
+        self.assertEqual(met["met"], 0)
 
     @in_shells("bash")
     def test_A4_a_shell_whose_stdout_has_become_a_pipe_goes_on(self, session):
@@ -254,7 +270,8 @@ class WhenIsItFinished(RexCase):
         first = session.run(f"echo early; read x <{gate}; echo late", waitMs=100, timeoutMs=60_000)
         self.assertLess(time.monotonic() - begun, 2)
         self.result(first, state="running", exitCode=None, output="early\n")
-        self.refused("SessionBusy", session.run, "true")
+        busy = self.refused("SessionBusy", session.run, "true")
+        self.assertEqual((busy.data["job"], busy.data["executed"], busy.data["retryable"]), (first["job"], "no", True))
         gate.write_text("go\n")
         later = session.call("wait", job=first["job"], any=[{"exit": True}], waitMs=10_000)
         self.assertEqual(later["met"], 0)

@@ -311,6 +311,17 @@ def _(case, session):
         os.unlink(gate.path)
 
 
+@row(38, "the_end_of_a_background_job_makes_no_noise_in_a_command_that_waits_for_another_program", BOTH)
+def _(case, session):
+    for ending in (":", "kill $$"):
+        gate = case.gate()
+        pid = case.run_in(session, f"sh -c 'read x <gate; {ending}' & echo $!")["output"]
+        gate.release()
+        case.died(pid.strip())
+        case.gives(session, "/bin/true; echo more", "more\n")
+        os.unlink(gate.path)
+
+
 row(38, "only_a_command_that_waits_for_a_job_may_get_the_shells_word_on_it", BOTH,
     ("sleep 100 &", ""), ("kill $!; wait", re.compile(NOTICE)), ("echo next", "next\n"),
     ("true &", ""), ("wait; echo next", re.compile(f"{NOTICE}next\n")), ("echo next", "next\n"))
@@ -585,10 +596,11 @@ def _(case, session):
 
 @row(66, "closing_ends_everything_that_was_started", BOTH)
 def _(case, session):
-    report = "sh -c 'echo $$ >pids; exec sleep 300'"
+    report = "sh -c 'echo $$ >{}; exec sleep 300'"  # a pipe each: the second reader could find the first one's writer
     pids = case.run_in(
         session,
-        f"mkfifo pids; setsid {report} & read a <pids; ({report} &); read b <pids; sleep 300 & echo $a $b $!",
+        f"mkfifo a b; setsid {report.format('a')} & read a <a; ({report.format('b')} &); read b <b; "
+        "sleep 300 & echo $a $b $!",
     )["output"]
     pids = re.search(r"^(\d+) (\d+) (\d+)$", pids, re.MULTILINE).groups()
     case.assertEqual([is_alive(pid) for pid in pids], [True] * 3)

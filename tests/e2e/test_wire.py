@@ -3,6 +3,7 @@
 Must not use the shared client: it speaks bytes. What needs no live process is promised in tests/unit/rpc_*.cc.
 """
 
+import itertools
 import json
 import os
 import signal
@@ -10,7 +11,9 @@ import subprocess
 import time
 import unittest
 
-from rig import Rex, RexCase, RpcError, alive, amount, binary, family, is_sanitized, memory, until
+from rig import (
+    Rex, RexCase, RpcError, alive, amount, binary, family, is_sanitized, kill_quietly, memory, status_of, until,
+)
 
 MIB = 1024 * 1024
 
@@ -258,6 +261,10 @@ class Wire(unittest.TestCase):
             self.assertEqual([code_of(answer) for answer in answers if code_of(answer)], [code] if code else [])
 
 
+def sleepers(rex):
+    return [pid for pid, status in family(rex.process.pid).items() if status.get("Name") == "sleep"]
+
+
 class Calls(RexCase):
     def test_G7_R13_a_cancel_at_any_time_is_one_answer(self):
         session = self.fresh()
@@ -289,12 +296,33 @@ class Calls(RexCase):
         with self.assertRaises(RpcError) as caught:
             waiting.result()
         self.assertEqual(caught.exception.code, -32800)
-        one_off = self.rex.start("process/run", command="sleep 60")
-        self.rex.notify("$/cancelRequest", id=one_off.id, stop=True)
-        with self.assertRaises(RpcError) as caught:
-            one_off.result()
-        self.assertEqual(caught.exception.code, -32800)
+        for stop in (True, False):
+            one_off = self.rex.start("process/run", command=["sleep", "67"])
+            self.assertTrue(until(lambda: sleepers(self.rex)))
+            (pid,) = sleepers(self.rex)
+            self.addCleanup(kill_quietly, pid)
+            self.rex.notify("$/cancelRequest", id=one_off.id, stop=stop)
+            with self.assertRaises(RpcError) as caught:
+                one_off.result()
+            self.assertEqual(caught.exception.code, -32800)
+            left = caught.exception.data["result"]["survivors"]
+            self.assertEqual(([process["pid"] for process in left], alive(pid)), ([], False) if stop else ([pid], True))
         self.usable(session)
+
+    def test_G7_a_start_that_is_cancelled_leaves_nothing(self):
+        gate = self.folder / "gate"
+        os.mkfifo(gate)
+        (self.folder / "rc").write_text(f"sleep 68 & read x <{gate}\n")
+        call = self.rex.start("session/create", session="never", shell="bash", startupSource=[str(self.folder / "rc")],
+                              startupTimeoutMs=60_000)
+        self.assertTrue(until(lambda: sleepers(self.rex)))
+        (pid,) = sleepers(self.rex)
+        self.rex.notify("$/cancelRequest", id=call.id, stop=True)
+        with self.assertRaises(RpcError) as caught:
+            call.result(timeout=10)
+        self.assertEqual(caught.exception.code, -32800)
+        self.assertFalse(alive(pid))
+        self.refused("SessionNotFound", self.rex.call, "session/info", session="never")
 
     def test_G7_a_waiter_cannot_stop_the_job_of_another_call(self):
         session = self.fresh()
@@ -304,6 +332,30 @@ class Calls(RexCase):
         with self.assertRaises(RpcError):
             waiter.result()
         self.ended(job.result(), output="whole\n")
+
+    def test_G7_who_types_to_a_job_cannot_stop_it(self):
+        session = self.fresh()
+        job = session.start("run", command="read x; read y; echo $x$y")
+        self.assertTrue(until(lambda: session.call("info")["job"]))
+        typing = session.start("run", command="one", interactive=True)
+        session.call("wait", any=[{"match": "one"}], waitMs=5000)
+        self.rex.notify("$/cancelRequest", id=typing.id, stop=True)
+        with self.assertRaises(RpcError) as caught:
+            typing.result()
+        self.assertEqual((caught.exception.code, caught.exception.data["result"]["state"]), (-32800, "running"))
+        session.call("write", data="two", submit=True)
+        self.assertTrue(self.ended(job.result())["output"].endswith("onetwo\n"))
+
+    def test_live_output_is_all_of_it_and_comes_before_the_answer(self):
+        session = self.fresh()
+        for number in range(50):
+            result = session.run(f"seq {number} 300", progressToken=f"t{number}", maxOutputBytes=0)
+            at, data = result["from"], ""
+            while not self.rex.notifications.empty():
+                piece = self.rex.notifications.get()["params"]
+                self.assertEqual((piece["token"], piece["value"]["from"]), (f"t{number}", at))
+                at, data = piece["value"]["next"], data + piece["value"]["data"]
+            self.assertEqual((at, data), (result["next"], "".join(f"{line}\n" for line in range(number, 301))))
 
     def test_G8_waiting_calls_hold_up_no_others(self):
         session = self.fresh()
@@ -343,6 +395,28 @@ class Calls(RexCase):
         session.call("write", data="", eof=True)
         session.call("wait", any=[{"exit": True}], waitMs=5000)
         self.assertEqual(session.read_all(), "".join(f"{number}\n" for number in range(900)).encode())
+
+    def test_R15_a_write_that_waits_for_room_is_not_overtaken(self):
+        """Held up by a signal, the program finds a second write there before the room that the first one waits for."""
+        gate, part, read = (self.folder / name for name in ("gate", "part", "read"))
+        os.mkfifo(gate)
+        reader = f"read x <{gate}; dd bs=1M count=1 of={part} 2>/dev/null; : >{read}; cat"
+        rex = self.spawn()
+        session = rex.session("full", argv=["sh", "-c", reader], tty=False)
+        first = session.start("write", data="a" * 200_000)
+        rex.call("ping")  # the pipe is full
+        os.kill(rex.process.pid, signal.SIGSTOP)
+        self.assertTrue(until(lambda: status_of(rex.process.pid)["State"].startswith("T")))
+        second = session.start("write", data="b" * 1000)
+        gate.write_text("go\n")
+        self.assertTrue(until(read.exists))
+        os.kill(rex.process.pid, signal.SIGCONT)
+        self.assertEqual((first.result()["accepted"], second.result()["accepted"]), (200_000, 1000))
+        session.call("write", data="", eof=True)
+        session.call("wait", any=[{"exit": True}], waitMs=5000)
+        data = part.read_bytes() + session.read_all()
+        self.assertEqual([(byte, len(list(run))) for byte, run in itertools.groupby(data.decode())],
+                         [("a", 200_000), ("b", 1000)])
 
     def test_J13_a_string_of_escapes_costs_few_times_its_frame(self):
         rex = self.spawn()

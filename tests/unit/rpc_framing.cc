@@ -153,6 +153,11 @@ TEST_CASE("A header block has a bound, and is given up where that is passed", "[
   CHECK(decode(padded(4097), 1000) == Outcome{"#"});
   CHECK(decode(std::string("C") + std::string(1 << 20, 'o'), 1000, false) == Outcome{"#"});
   CHECK(decode(length + std::string(1 << 20, ' '), 1000, false) == Outcome{"#"});
+  std::string many;  // of frames, whose headers are together longer than one may be
+  for (int i = 0; i < 300; ++i) {
+    many += good;
+  }
+  CHECK(decode(many, 1000) == Outcome(300, text_2));
 }
 
 TEST_CASE("Half a frame is never a frame", "[F16]") {
