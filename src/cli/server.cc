@@ -17,7 +17,7 @@ constexpr Milliseconds last_turns{100};
 }  // namespace
 
 Server::Server(shell::Nursery& nursery)
-    : sessions_(loop_.get_executor(), nursery), router_(table_), workers_(loop_.get_executor()) {
+    : sessions_(loop_.get_executor(), nursery, workers_), router_(table_), workers_(loop_.get_executor()) {
   methods::bind_all(table_, loop_.get_executor(), nursery, sessions_, workers_);
 }
 

@@ -47,6 +47,7 @@ shell::ProcessOptions process_options(wire::ProcessRunParams params) {
   }
   options.merge_stderr = params.mergeStderr;
   options.max_output_bytes = static_cast<std::size_t>(params.maxOutputBytes);
+  options.limits = limits_of(params.limits.value_or(wire::ResourceLimits{}));
   return options;
 }
 

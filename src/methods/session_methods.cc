@@ -64,6 +64,7 @@ shell::CreateOptions create_options(wire::SessionCreateParams params) {
   options.cols = static_cast<int>(params.cols);
   options.restart = params.restart;
   options.journal_bytes = static_cast<std::size_t>(params.journalBytes);
+  options.limits = limits_of(params.limits.value_or(wire::ResourceLimits{}));
   options.labels = std::move(params.labels);
   return options;
 }
@@ -239,6 +240,9 @@ Task<wire::SessionWaitResult> wait(wire::SessionWaitParams params, rpc::Call& ca
     one.from = offset(condition.from);
     one.strip_ansi = condition.stripAnsi;
     one.quiet = Milliseconds(condition.quietMs);
+    one.port = static_cast<std::uint16_t>(condition.listening);
+    one.path = condition.file;
+    one.changed = condition.changed;
     one.bytes = static_cast<shell::Offset>(condition.bytes);
     options.any.push_back(std::move(one));
   }

@@ -59,6 +59,10 @@ wire::SessionState to_wire(shell::SessionState state) {
   return wire::SessionState::lost;
 }
 
+shell::ResourceLimits limits_of(const wire::ResourceLimits& limits) {
+  return {limits.cpuMs, limits.memoryBytes, limits.processes, limits.openFiles};
+}
+
 wire::SessionInfo to_wire(const shell::SessionInfo& info) {
   wire::SessionInfo out;
   out.session = info.session;
@@ -88,6 +92,13 @@ wire::SessionInfo to_wire(const shell::SessionInfo& info) {
   if (info.startup) {
     out.startup = wire::StartupReport{info.startup->output, info.startup->sourced, info.startup->duration_ms,
                                       info.startup->warnings};
+  }
+  if (info.journal_error) {
+    out.journalError = strerrorname_np(*info.journal_error);
+  }
+  if (info.limits) {
+    out.limits = wire::LimitsInForce{info.limits->cpu_ms, info.limits->memory_bytes, info.limits->processes,
+                                     info.limits->open_files, wire::LimitMeans::rlimit};
   }
   return out;
 }

@@ -15,6 +15,8 @@ std::string signal_name(int number);
 /// The number of a signal of the wire.
 int signal_number(wire::Signal signal);
 
+shell::ResourceLimits limits_of(const wire::ResourceLimits& limits);
+
 /// Whether bytes go as text: they are UTF-8, and not so full of control characters that JSON's escapes, six bytes each,
 /// could outgrow a message.
 bool travels_as_text(std::string_view bytes);

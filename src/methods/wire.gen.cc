@@ -84,6 +84,13 @@ void members(auto& f, Is<ProgressParams> auto& x) {
   f.optional("host", x.host);
 }
 
+void members(auto& f, Is<ResourceLimits> auto& x) {
+  f.optional("cpuMs", x.cpuMs, within(1, 1'000'000'000'000));
+  f.optional("memoryBytes", x.memoryBytes, within(65536, max_safe));
+  f.optional("processes", x.processes, within(1, 4'194'304));
+  f.optional("openFiles", x.openFiles, within(16, 1'073'741'816));
+}
+
 void members(auto& f, Is<SessionCreateParams> auto& x) {
   f.optional("session", x.session, within(1, 128));
   f.optional("shell", x.shell, os);
@@ -102,6 +109,7 @@ void members(auto& f, Is<SessionCreateParams> auto& x) {
   f.optional("restart", x.restart);
   f.optional("journalBytes", x.journalBytes, within(4096, 1'099'511'627'776));
   f.optional("onFull", x.onFull);
+  f.optional("limits", x.limits);
   f.optional("labels", x.labels);
   f.optional("host", x.host);
 }
@@ -134,6 +142,14 @@ void members(auto& f, Is<StartupReport> auto& x) {
   f.required("warnings", x.warnings);
 }
 
+void members(auto& f, Is<LimitsInForce> auto& x) {
+  f.optional("cpuMs", x.cpuMs, within(1, 1'000'000'000'000));
+  f.optional("memoryBytes", x.memoryBytes, within(0, max_safe));
+  f.optional("processes", x.processes, within(0, max_safe));
+  f.optional("openFiles", x.openFiles, within(0, max_safe));
+  f.required("by", x.by);
+}
+
 void members(auto& f, Is<SessionInfo> auto& x) {
   f.required("session", x.session);
   f.required("host", x.host);
@@ -158,6 +174,8 @@ void members(auto& f, Is<SessionInfo> auto& x) {
   f.nullable("writer", x.writer);
   f.required("generation", x.generation, within(0, max_safe));
   f.optional("startup", x.startup);
+  f.optional("limits", x.limits);
+  f.optional("journalError", x.journalError);
 }
 
 void members(auto& f, Is<SessionRunParams> auto& x) {
@@ -239,6 +257,13 @@ void members(auto& f, Is<Condition> auto& x) {
       break;
     case Condition::Kind::quietMs:
       f.required("quietMs", x.quietMs, within(1, 1'000'000'000'000));
+      break;
+    case Condition::Kind::listening:
+      f.required("listening", x.listening, within(1, 65'535));
+      break;
+    case Condition::Kind::file:
+      f.required("file", x.file, os);
+      f.optional("changed", x.changed);
       break;
     case Condition::Kind::bytes:
       f.required("bytes", x.bytes, within(0, max_safe));
@@ -367,6 +392,7 @@ void members(auto& f, Is<ProcessRunParams> auto& x) {
   f.optional("timeoutMs", x.timeoutMs, within(1, 1'000'000'000'000));
   f.optional("mergeStderr", x.mergeStderr);
   f.optional("maxOutputBytes", x.maxOutputBytes, within(0, 8'388'608));
+  f.optional("limits", x.limits);
   f.optional("host", x.host);
 }
 

@@ -55,6 +55,8 @@ inline constexpr std::int64_t graceMs = 2'000;
 inline constexpr std::int64_t startupTimeoutMs = 10'000;
 /// Output kept for each stream of a session unless given: a ring in memory and an unlinked file.
 inline constexpr std::int64_t journalBytes = 67'108'864;
+/// Memory of all journals together, beside 4 KiB for each; what does not fit is in their files.
+inline constexpr std::int64_t journalMemoryBytes = 67'108'864;
 inline constexpr std::int64_t maxOutputBytes = 65'536;  ///< Output in one result unless given.
 /// Data in one answer of session/read unless given; the most is also that of one file/read.
 inline constexpr std::int64_t read_maxBytes = 1'048'576;
@@ -82,6 +84,7 @@ inline constexpr auto all = std::to_array<std::pair<std::string_view, std::int64
     {"graceMs", graceMs},
     {"startupTimeoutMs", startupTimeoutMs},
     {"journalBytes", journalBytes},
+    {"journalMemoryBytes", journalMemoryBytes},
     {"maxOutputBytes", maxOutputBytes},
     {"read.maxBytes", read_maxBytes},
     {"read.lineScanBytes", read_lineScanBytes},
@@ -206,6 +209,18 @@ enum class OnFull { drop };
 template <>
 inline constexpr auto names<OnFull> = std::to_array<std::string_view>({"drop"});
 
+/// Each process by itself is held to these by the kernel; InvalidParams where a limit is above this instance's own, or
+/// would not be enforced.
+struct ResourceLimits {
+  /// CPU time, rounded up to whole seconds: then SIGXCPU, and SIGKILL a second later.
+  std::optional<std::int64_t> cpuMs;
+  std::optional<std::int64_t> memoryBytes;  ///< Private writable memory; a request for more fails.
+  /// Processes and threads of the user, all of them together, above which nothing can be forked. Root has no such
+  /// limit: refused.
+  std::optional<std::int64_t> processes;
+  std::optional<std::int64_t> openFiles;  ///< Descriptors open at a time.
+};
+
 struct SessionCreateParams {
   std::optional<std::string> session;  ///< A name of the client's choice; absent: one is made up.
   std::optional<std::string> shell;  ///< Path or name of the shell; absent: bash, else sh. Not with `argv`.
@@ -226,6 +241,8 @@ struct SessionCreateParams {
   std::int64_t journalBytes = 67108864;  ///< How much output is kept, per stream.
   /// What a full journal does: it drops its oldest bytes, and says so to who asks for them.
   OnFull onFull = OnFull::drop;
+  /// What the program and everything it starts may use. Absent: as this instance has it.
+  std::optional<ResourceLimits> limits;
   std::map<std::string, std::string> labels;  ///< For the client's own use; come back in SessionInfo.
   std::string host;
 };
@@ -280,6 +297,19 @@ struct StartupReport {
   std::vector<std::string> warnings;
 };
 
+/// rlimit: the kernel's limits on each process; not on the tree as a whole.
+enum class LimitMeans { rlimit };
+template <>
+inline constexpr auto names<LimitMeans> = std::to_array<std::string_view>({"rlimit"});
+
+struct LimitsInForce {
+  std::optional<std::int64_t> cpuMs;
+  std::optional<std::int64_t> memoryBytes;
+  std::optional<std::int64_t> processes;
+  std::optional<std::int64_t> openFiles;
+  LimitMeans by{};
+};
+
 struct SessionInfo {
   std::string session;
   std::string host;  ///< Where it is, as the reader would write it.
@@ -304,6 +334,10 @@ struct SessionInfo {
   std::optional<std::string> writer;  ///< Who holds the lease on typing.
   std::int64_t generation = 0;  ///< Counts the shells this session has had, from 1.
   std::optional<StartupReport> startup;
+  std::optional<LimitsInForce> limits;  ///< Those it was created with.
+  /// Why there is no file behind the journal any more, by errno's name: from then on only what fits into memory is
+  /// kept.
+  std::optional<std::string> journalError;
 };
 
 enum class RunStdin { tty, empty };
@@ -399,26 +433,32 @@ struct RunResult {
   std::optional<Restarted> restarted;  ///< This run found a new shell.
 };
 
-/// exit: the job has ended; match: RE2, unanchored, from `from` on; quietMs: no output for so long; bytes: the journal
-/// has reached this offset.
+/// exit: the job has ended; match: RE2, unanchored, from `from` on; quietMs: no output for so long; listening: a
+/// process of the session listens on this TCP port; file: the path exists (relative: to the session's cwd when the call
+/// began) and, with `changed`, was created, written or replaced since then; bytes: the journal has reached this offset.
 struct Condition {
-  enum class Kind { exit, match, quietMs, bytes };
+  enum class Kind { exit, match, quietMs, listening, file, bytes };
   Kind kind{};
   std::string match;
   std::optional<std::int64_t> from;
   bool stripAnsi = true;
   std::int64_t quietMs = 0;
+  std::int64_t listening = 0;
+  std::string file;
+  bool changed = false;
   std::int64_t bytes = 0;
 };
 template <>
-inline constexpr auto names<Condition::Kind> = std::to_array<std::string_view>({"exit", "match", "quietMs", "bytes"});
+inline constexpr auto names<Condition::Kind> = std::to_array<std::string_view>(
+    {"exit", "match", "quietMs", "listening", "file", "bytes"});
 
 struct SessionWaitParams {
   std::string session;
   std::optional<std::string> job;  ///< The job that `exit` is about; absent: the running one, or the last.
   std::vector<Condition> any;  ///< The first that holds is `met`.
   std::optional<std::int64_t> waitMs;  ///< Absent: for ever.
-  std::optional<std::int64_t> from;  ///< Where `match` and `quietMs` begin to look; absent: the end of the journal.
+  /// Where `match` begins to look; absent: where the job's output begins, without a job at the oldest byte kept.
+  std::optional<std::int64_t> from;
   std::string host;
 };
 
@@ -552,6 +592,8 @@ struct ProcessRunParams {
   std::optional<std::int64_t> timeoutMs;  ///< How long it may live; absent: for ever.
   bool mergeStderr = false;  ///< Send stderr where stdout goes.
   std::int64_t maxOutputBytes = 65536;  ///< For each of stdout and stderr.
+  /// What the program and everything it starts may use. Absent: as this instance has it.
+  std::optional<ResourceLimits> limits;
   std::string host;
 };
 

@@ -98,9 +98,13 @@ std::size_t enum_index(const Node& node, std::span<const std::string_view> words
 }
 
 std::size_t kind_index(const Node& object, std::span<const std::string_view> kinds) {
+  const auto has = [&object](const std::string& name) {
+    const auto at = object.value.find(name);
+    return at != object.value.end() && !at->is_null();
+  };
   for (std::size_t i = 0; i < kinds.size(); ++i) {
-    const auto at = object.value.find(kinds[i]);
-    if (at != object.value.end() && !at->is_null()) {
+    const std::string name(kinds[i]);
+    if (has(name) || has(name + "Bytes")) {
       return i;
     }
   }

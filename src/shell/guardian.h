@@ -27,7 +27,8 @@ struct EndStep {
 
 inline constexpr int max_end_steps = 4;
 
-/// How long the last step, KILL, waits before it reports survivors (processes in state D, or another user's).
+/// How long the last step, KILL, goes on without killing anybody before it reports survivors (processes in state D, or
+/// another user's).
 inline constexpr int kill_patience_ms = 2000;
 
 // Messages on the control socket (SOCK_SEQPACKET, one packet each).
@@ -43,10 +44,10 @@ struct Report {
   pid_t pid;             // started: the program; exited: likewise
   pid_t guardian;        // started
   std::int32_t error;    // failed: errno
-  std::int32_t what;     // failed: 'c' chdir, 'x' exec, 't' terminal, 'f' fork
+  std::int32_t what;     // failed: 'c' chdir, 'x' exec, 't' terminal, 'f' fork, 'l', 'p' limits
   std::int32_t status;   // exited: wait status
   std::int32_t reached;  // tree_ended: index of the last step sent, steps.count for KILL, -1 if none was needed
-  std::int32_t left;     // tree_ended: how many processes are still there
+  std::int32_t left;     // tree_ended: 0 when nothing is left, which is proven
   rusage usage;
 };
 

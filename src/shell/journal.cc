@@ -19,9 +19,7 @@
 namespace rex::shell {
 namespace {
 
-constexpr std::size_t kFirstRing = 4 << 10;  // an idle session shows a prompt and little more
 constexpr std::size_t kLeastRoom = 1 << 10;  // a growing ring offers read(2) at least this much
-constexpr std::size_t kBatch = Journal::kMaxMemory / 4;
 
 Fd open_nameless(const std::string& directory) {
   Fd file(::open(directory.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
@@ -46,12 +44,20 @@ std::string default_directory() {
 
 Journal::Journal(Options options)
     : capacity_(options.capacity),
+      most_memory_(std::min(kMaxMemory, std::bit_ceil(options.capacity))),
+      memory_(std::move(options.memory)),
       spool_directory_(options.spool_directory.empty() ? default_directory() : std::move(options.spool_directory)),
       start_(options.start),
       memory_from_(options.start),
       end_(options.start) {
   if (capacity_ < kMinCapacity) {
     throw invalid_params("journalBytes", "must be at least " + std::to_string(kMinCapacity));
+  }
+}
+
+Journal::~Journal() {
+  if (memory_ != nullptr) {
+    memory_->give_back(ring_.size() - std::min(ring_.size(), kMinMemory));
   }
 }
 
@@ -66,13 +72,11 @@ void Journal::append(std::string_view bytes) {
 }
 
 std::span<char> Journal::writable() {
-  const std::size_t most = most_memory();
-  while (ring_.size() < most && used() + kLeastRoom > ring_.size()) {
-    grow();
+  while (ring_.size() < most_memory_ && used() + kLeastRoom > ring_.size() && grow()) {
   }
   const std::size_t at = end_ % ring_.size();
-  std::size_t size = std::min(ring_.size() - at, kChunk);
-  if (ring_.size() < most) {
+  std::size_t size = std::min({ring_.size() - at, kChunk, batch()});
+  if (ring_.size() < most_memory_) {
     size = std::min(size, ring_.size() - used());
   } else if (spooling() && used() + size > ring_.size()) {
     evict();
@@ -140,27 +144,32 @@ Offset Journal::visit(Offset from, Offset to, const std::function<bool(std::stri
   return from;
 }
 
-std::size_t Journal::most_memory() const { return std::min(kMaxMemory, std::bit_ceil(capacity_)); }
-
 std::string_view Journal::in_memory(Offset offset, Offset to) const {
   const std::size_t at = offset % ring_.size();
   return std::string_view(ring_).substr(at, std::min<Offset>(to - offset, ring_.size() - at));
 }
 
-void Journal::grow() {
+/// False where the budget has no more: then this is the ring, and a spool takes what it cannot hold.
+bool Journal::grow() {
+  const std::size_t size = ring_.empty() ? kMinMemory : ring_.size() * 2;
+  if (memory_ != nullptr && size > kMinMemory && !memory_->take(size - std::max(ring_.size(), kMinMemory))) {
+    most_memory_ = ring_.size();
+    return false;
+  }
   std::string larger;
-  larger.resize(ring_.empty() ? kFirstRing : ring_.size() * 2);
+  larger.resize(size);
   for (Offset at = memory_from_; at < end_;) {
     const std::string_view piece = in_memory(at, end_);
     for (std::string_view rest = piece; !rest.empty();) {
       const std::size_t place = at % larger.size();
-      const std::size_t size = std::min(rest.size(), larger.size() - place);
-      std::memcpy(larger.data() + place, rest.data(), size);
-      rest.remove_prefix(size);
-      at += size;
+      const std::size_t part = std::min(rest.size(), larger.size() - place);
+      std::memcpy(larger.data() + place, rest.data(), part);
+      rest.remove_prefix(part);
+      at += part;
     }
   }
   ring_ = std::move(larger);
+  return true;
 }
 
 void Journal::evict() {
@@ -171,7 +180,7 @@ void Journal::evict() {
       return;
     }
   }
-  const Offset to = memory_from_ + kBatch;
+  const Offset to = memory_from_ + batch();
   while (memory_from_ < to) {
     const std::string_view piece = in_memory(memory_from_, to);
     if (!write_spool(piece)) {

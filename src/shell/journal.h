@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,26 @@
 #include "shell/offset.h"
 
 namespace rex::shell {
+
+/// How much memory the rings of many journals may take together.
+class MemoryBudget {
+ public:
+  explicit MemoryBudget(std::size_t bytes) : left_(bytes) {}
+
+  /// False, and nothing taken, where there is not so much.
+  bool take(std::size_t bytes) {
+    if (bytes > left_) {
+      return false;
+    }
+    left_ -= bytes;
+    return true;
+  }
+  void give_back(std::size_t bytes) { left_ += bytes; }
+  [[nodiscard]] std::size_t left() const { return left_; }
+
+ private:
+  std::size_t left_;
+};
 
 /// Passive; one writer (the session's pump), any number of readers that hold nothing but an offset. It is bounded, and
 /// what it has lost it says: everything from `oldest()` to `end()` can be read, nothing else ever is.
@@ -22,15 +43,21 @@ class Journal {
   /// Above this, bytes go to the spool file, which is created when the first byte has to.
   static constexpr std::size_t kMaxMemory = 1 << 20;
   static constexpr std::size_t kChunk = 64 << 10;
+  /// What a journal may have in memory although its budget is used up.
+  static constexpr std::size_t kMinMemory = 4 << 10;
 
   struct Options {
-    std::size_t capacity = kDefaultCapacity;  ///< bytes kept; below kMinCapacity throws InvalidParams
-    Offset start = 0;                         ///< the offset of the first byte
-    std::string spool_directory = {};         ///< default: $TMPDIR, else /var/tmp
+    std::size_t capacity = kDefaultCapacity;    ///< bytes kept; below kMinCapacity throws InvalidParams
+    Offset start = 0;                           ///< the offset of the first byte
+    std::string spool_directory = {};           ///< default: $TMPDIR, else /var/tmp
+    std::shared_ptr<MemoryBudget> memory = {};  ///< null: no bound but kMaxMemory
   };
 
   Journal() : Journal(Options{}) {}
   explicit Journal(Options options);
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
 
   /// Never fails. When the spool cannot be written, the journal is `degraded()` and keeps what fits into memory.
   void append(std::string_view bytes);
@@ -58,16 +85,18 @@ class Journal {
 
  private:
   [[nodiscard]] std::size_t used() const { return end_ - memory_from_; }
-  [[nodiscard]] std::size_t most_memory() const;
-  [[nodiscard]] bool spooling() const { return capacity_ > kMaxMemory && degraded_ == 0; }
+  [[nodiscard]] bool spooling() const { return capacity_ > most_memory_ && degraded_ == 0; }
+  [[nodiscard]] std::size_t batch() const { return ring_.size() / 4; }
   [[nodiscard]] std::string_view in_memory(Offset offset, Offset to) const;
-  void grow();
+  bool grow();
   void evict();
   bool write_spool(std::string_view bytes);
   std::size_t read_spool(Offset offset, char* buffer, std::size_t size);
   void degrade(int error_number);
 
   std::size_t capacity_;
+  std::size_t most_memory_;  // of the ring: by its bound, or once the budget was used up
+  std::shared_ptr<MemoryBudget> memory_;
   std::string spool_directory_;
   std::string ring_;    // a power of two of bytes, 0 to kMaxMemory; byte `o` stands at o % size
   Offset start_;        // nothing below was ever written, or it is lost beyond the bound

@@ -28,11 +28,13 @@ void default_signals() {
   }
 }
 
-// As it travels: argc, envc, tty as u32, then NUL-terminated cwd, argv, env.
+// As it travels: argc, envc, limits, tty as u32, the limits, then NUL-terminated cwd, argv, env.
 std::string encode_launch(const Launch& launch) {
-  const std::uint32_t head[3] = {static_cast<std::uint32_t>(launch.argv.size()),
-                                 static_cast<std::uint32_t>(launch.env.size()), launch.controlling_tty ? 1U : 0U};
+  const std::uint32_t head[4] = {static_cast<std::uint32_t>(launch.argv.size()),
+                                 static_cast<std::uint32_t>(launch.env.size()),
+                                 static_cast<std::uint32_t>(launch.limits.size()), launch.controlling_tty ? 1U : 0U};
   std::string text(reinterpret_cast<const char*>(head), sizeof head);
+  text.append(reinterpret_cast<const char*>(launch.limits.data()), launch.limits.size() * sizeof(Rlimit));
   const auto add = [&text](const std::string& s) { text.append(s.c_str(), s.size() + 1); };
   add(launch.cwd);
   std::for_each(launch.argv.begin(), launch.argv.end(), add);
@@ -43,8 +45,11 @@ std::string encode_launch(const Launch& launch) {
 DecodedLaunch decode_launch(char* text) {
   const auto* head = reinterpret_cast<const std::uint32_t*>(text);
   DecodedLaunch launch{};
-  launch.controlling_tty = head[2] != 0;
-  char* at = text + 3 * sizeof(std::uint32_t);
+  launch.controlling_tty = head[3] != 0;
+  char* at = text + 4 * sizeof(std::uint32_t);
+  launch.limits.resize(head[2]);
+  std::memcpy(launch.limits.data(), at, head[2] * sizeof(Rlimit));
+  at += head[2] * sizeof(Rlimit);
   const auto next = [&at] {
     char* s = at;
     at += std::strlen(at) + 1;
@@ -61,6 +66,12 @@ DecodedLaunch decode_launch(char* text) {
   launch.argv = list(head[0]);
   launch.env = list(head[1]);
   return launch;
+}
+
+bool apply_limits(const DecodedLaunch& launch) {
+  return std::all_of(launch.limits.begin(), launch.limits.end(), [](const Rlimit& limit) {
+    return setrlimit(static_cast<__rlimit_resource>(limit.resource), &limit.value) == 0;
+  });
 }
 
 // With execvp's errno rules: EACCES outranks ENOENT.

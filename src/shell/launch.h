@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "shell/limits.h"
+
 namespace rex::shell {
 
 /// What to start. Strings are bytes without NUL. `cwd` empty means ours.
@@ -13,6 +15,7 @@ struct Launch {
   std::vector<std::string> env;  // NAME=value; PATH in it decides where argv[0] is looked for
   std::string cwd;
   bool controlling_tty = false;  // standard output is a terminal that becomes the program's own
+  std::vector<Rlimit> limits = {};
 };
 
 std::string encode_launch(const Launch& launch);
@@ -23,9 +26,13 @@ struct DecodedLaunch {
   char** argv;
   char** env;
   bool controlling_tty;
+  std::vector<Rlimit> limits;
 };
 
 DecodedLaunch decode_launch(char* text);
+
+/// Sets the launch's resource limits for the caller. False, with errno, where one cannot be set.
+bool apply_limits(const DecodedLaunch& launch);
 
 /// execvpe with the PATH of the *new* environment; returns only with the errno of its failure.
 int exec_program(const DecodedLaunch& launch);

@@ -55,7 +55,8 @@ bool is_hung_up(int socket) {
   return poll(&fd, 1, 0) == 1 && (fd.revents & POLLHUP) != 0;
 }
 
-[[noreturn]] void run_nursery(int socket) {
+[[noreturn]] void run_nursery(int socket, const rlimit& open_files) {
+  setrlimit(RLIMIT_NOFILE, &open_files);
   prctl(PR_SET_NAME, "rex-nursery");
   setsid();
   sigset_t all;
@@ -117,6 +118,13 @@ void send_fds(int socket, const int (&fds)[5]) {
 
 }  // namespace
 
+Nursery::Nursery() {
+  getrlimit(RLIMIT_NOFILE, &open_files_);
+  start();
+  const rlimit most{open_files_.rlim_max, open_files_.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &most);
+}
+
 void Nursery::start() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -129,7 +137,7 @@ void Nursery::start() {
     throw os_error("cannot fork", errno);
   }
   if (pid == 0) {
-    run_nursery(ends[1]);
+    run_nursery(ends[1], open_files_);
   }
 }
 

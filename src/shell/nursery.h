@@ -1,6 +1,8 @@
 // The process that programs are started from. See guardian.h for the whole picture.
 #pragma once
 
+#include <sys/resource.h>
+
 #include "base/fd.h"
 #include "shell/launch.h"
 
@@ -9,7 +11,9 @@ namespace rex::shell {
 /// Our end of the nursery. Owned by main; must be made before any thread and while little is allocated.
 class Nursery {
  public:
-  Nursery() { start(); }
+  /// Also raises our own soft limit of open descriptors to the hard one, since a session takes about ten; what is
+  /// started gets the limit that we were given.
+  Nursery();
 
   /// Starts a guardian for `launch` and hands it the program's standard input, output and error.
   /// Returns our end of its control socket, whose first packet is `started` or `failed`. Throws OsError.
@@ -18,6 +22,7 @@ class Nursery {
  private:
   void start();
 
+  rlimit open_files_{};  // as we were given it
   Fd socket_;
 };
 

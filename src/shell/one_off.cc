@@ -86,6 +86,7 @@ Task<ProcessResult> run_process(Executor executor, Nursery& nursery, ProcessOpti
   launch.argv = std::move(options.argv);
   launch.env = make_environment(options.clear_env, options.env, std::nullopt);
   launch.cwd = std::move(options.cwd);
+  launch.limits = rlimits_for(options.limits);
   const int in_fd = null ? null.get() : in.read.get();
   const int err_fd = options.merge_stderr ? out.write.get() : err.write.get();
   const std::shared_ptr<Program> program =

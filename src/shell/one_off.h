@@ -21,6 +21,7 @@ struct ProcessOptions {
   std::string input;
   std::optional<Milliseconds> timeout;
   bool merge_stderr = false;
+  ResourceLimits limits;
   std::size_t max_output_bytes = OutputText::kDefaultMaxBytes;
 };
 

@@ -42,10 +42,14 @@ namespace {
 
 Error start_failure(const Launch& launch, const Report& report) {
   const char what = static_cast<char>(report.what);
+  if (what == 'p') {
+    return invalid_params("limits.processes", "cannot be enforced: the kernel counts no processes of this user");
+  }
   const std::string& path = what == 'c' ? launch.cwd : launch.argv.front();
   const std::string doing = what == 'c'   ? "cannot enter the directory"
                             : what == 'x' ? "cannot execute"
                             : what == 't' ? "cannot get the terminal for"
+                            : what == 'l' ? "cannot set the limits for"
                                           : "cannot fork for";
   const Error cause = os_error(doing, report.error, path);
   Error error(Fault::StartFailed, cause.message());

@@ -51,17 +51,18 @@ bool is_executable(const std::string& name, const std::string& path) {
 
 }  // namespace
 
-Session::Session(Executor executor, Nursery& nursery, std::shared_ptr<SessionEvents> events, CreateOptions options)
+Session::Session(Executor executor, const Shared& shared, CreateOptions options)
     : executor_(executor),
-      nursery_(nursery),
+      shared_(shared),
       options_(std::move(options)),
       env_(make_environment(options_.clear_env, options_.env, options_.profile)),
       created_at_(now_utc()),
-      journal_({.capacity = options_.journal_bytes}),
+      journal_({.capacity = options_.journal_bytes, .memory = shared.journal_memory}),
       input_(executor),
-      events_(std::move(events)) {
+      events_(shared.events) {
   if (!options_.tty) {
-    err_journal_ = std::make_unique<Journal>(Journal::Options{.capacity = options_.journal_bytes});
+    err_journal_ = std::make_unique<Journal>(
+        Journal::Options{.capacity = options_.journal_bytes, .memory = shared.journal_memory});
   }
   if (options_.argv.empty()) {
     if (!options_.shell) {
@@ -91,6 +92,7 @@ IncarnationOptions Session::incarnation_options(std::string cwd) const {
     options.launch.env.insert(options.launch.env.end(), {"PS1=", "PS2="});
   }
   options.launch.cwd = std::move(cwd);
+  options.launch.limits = rlimits_for(options_.limits);
   options.dialect = dialect_;
   options.reads_user_files = options_.startup != Startup::clean || !variable(env_, "SHELLOPTS").empty();
   options.tty = options_.tty;
@@ -127,7 +129,7 @@ Task<> Session::start_incarnation(std::string cwd) {
   alone_ = false;
   startup_ = {};
   IncarnationOptions options = incarnation_options(std::move(cwd));
-  std::shared_ptr<Incarnation> started = co_await Incarnation::start(executor_, nursery_, std::move(options));
+  std::shared_ptr<Incarnation> started = co_await Incarnation::start(executor_, shared_.nursery, std::move(options));
   if (closed_) {
     co_await started->program().end_tree({});
     throw_ended();
@@ -303,14 +305,29 @@ SessionState Session::state() {
   return current_ ? SessionState::running : SessionState::ready;
 }
 
+std::string Session::directory() const {
+  const bool known = !current_ && !cwd_.empty();
+  return known || !incarnation_ ? cwd_ : incarnation_->kernel_cwd().value_or(cwd_);
+}
+
+std::vector<pid_t> Session::tree() const {
+  std::vector<pid_t> all;
+  for (const std::shared_ptr<Incarnation>& each : former_) {
+    const std::vector<pid_t> left = each->program().tree();
+    all.insert(all.end(), left.begin(), left.end());
+  }
+  const std::vector<pid_t> now = incarnation_ ? incarnation_->program().tree() : std::vector<pid_t>{};
+  all.insert(all.end(), now.begin(), now.end());
+  return all;
+}
+
 SessionInfo Session::info() {
   SessionInfo info{};
   info.session = name();
   info.pid = incarnation_ ? incarnation_->program().pid() : 0;
   info.argv = options_.argv;
   info.shell = options_.shell;
-  const std::optional<std::string> now_in = incarnation_ ? incarnation_->kernel_cwd() : std::nullopt;
-  info.cwd = current_ || cwd_.empty() ? now_in.value_or(cwd_) : cwd_;
+  info.cwd = directory();
   info.tty = options_.tty;
   info.rows = options_.rows;
   info.cols = options_.cols;
@@ -331,6 +348,14 @@ SessionInfo Session::info() {
   if (dialect_ != nullptr) {
     info.startup = startup_;
     info.startup->output = collect_startup();
+  }
+  for (const Journal* each : {&journal_, err_journal_.get()}) {
+    if (each != nullptr && each->degraded() != 0) {
+      info.journal_error = each->degraded();
+    }
+  }
+  if (options_.limits.any()) {
+    info.limits = in_force(options_.limits);
   }
   return info;
 }

@@ -71,12 +71,20 @@ struct Job {
   [[nodiscard]] bool is_over() const { return (end && !being_stopped) || beyond_reach; }
 };
 
+/// What all sessions of an instance share.
+struct Shared {
+  Nursery& nursery;
+  Workers& workers;
+  std::shared_ptr<MemoryBudget> journal_memory;
+  std::shared_ptr<SessionEvents> events;
+};
+
 /// `all` without those of `some`.
 std::vector<pid_t> without(std::vector<pid_t> all, const std::vector<pid_t>& some);
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Executor executor, Nursery& nursery, std::shared_ptr<SessionEvents> events, CreateOptions options);
+  Session(Executor executor, const Shared& shared, CreateOptions options);
   ~Session();
 
   /// Starts the program. Throws StartFailed with what it printed; the session is then of no use.
@@ -115,6 +123,10 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] std::string why_not_ready(Incarnation& in) const;
   [[nodiscard]] std::string collect_startup() const;
   [[nodiscard]] SessionState state();
+  /// Where the session is, for what is given relative to it.
+  [[nodiscard]] std::string directory() const;
+  /// Every living process of the session, those that dead shells left behind included.
+  [[nodiscard]] std::vector<pid_t> tree() const;
   [[noreturn]] void throw_ended() const;
 
   // session_events.cc: `announce` fills in the state and the place in the output
@@ -168,7 +180,7 @@ class Session : public std::enable_shared_from_this<Session> {
                               std::shared_ptr<bool> delivered);
 
   Executor executor_;
-  Nursery& nursery_;
+  Shared shared_;
   CreateOptions options_;
   std::vector<std::string> env_;
   const Dialect* dialect_ = nullptr;

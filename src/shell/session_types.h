@@ -14,6 +14,7 @@
 #include "shell/dialect.h"
 #include "shell/incarnation.h"
 #include "shell/journal.h"
+#include "shell/limits.h"
 #include "shell/offset.h"
 #include "shell/output_text.h"
 #include "shell/pattern.h"
@@ -39,6 +40,7 @@ struct CreateOptions {
   int cols = 200;
   bool restart = true;
   std::size_t journal_bytes = Journal::kDefaultCapacity;
+  ResourceLimits limits;
   std::map<std::string, std::string> labels;
 };
 
@@ -70,6 +72,8 @@ struct SessionInfo {
   std::optional<std::string> job;
   int generation;
   std::optional<StartupReport> startup;
+  std::optional<ResourceLimits> limits;  // as they are in force
+  std::optional<int> journal_error;      // the errno that cost a journal its file
 };
 
 enum class RunState { exited, signaled, running, matched, stopped, timed_out, cancelled, shell_exited, lost };
@@ -125,12 +129,15 @@ struct RunResult {
 };
 
 struct Condition {
-  enum class Kind { exit, match, quiet, bytes };
+  enum class Kind { exit, match, quiet, listening, file, bytes };
   Kind kind;
   std::string pattern;
   std::optional<Offset> from;
   bool strip_ansi = true;
   Milliseconds quiet{0};
+  std::uint16_t port = 0;
+  std::string path;      // relative: to where the session is
+  bool changed = false;  // not as it was when the wait began
   Offset bytes = 0;
 };
 

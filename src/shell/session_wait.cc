@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "shell/outside_watch.h"
 #include "shell/session.h"
 
 namespace rex::shell {
@@ -49,16 +50,21 @@ Task<WaitResult> Session::wait(WaitOptions options, Cancel& cancel) {
   }
   const TimePoint begin = Clock::now();
   const TimePoint deadline = deadline_after(options.wait);
+  OutsideWatch outside(executor_, shared_.workers, options.any, directory());
+  outside.subscribe(waiter);
+  const auto tree_of_all = [this] { return tree(); };
   WaitResult result{std::nullopt, std::nullopt, 0};
   std::optional<Match> match;
   while (true) {
     const TimePoint now = Clock::now();
-    TimePoint next_look = deadline;
+    TimePoint next_look = outside.not_before(deadline);
     for (std::size_t i = 0; i < options.any.size() && !result.met; ++i) {
       const Condition& condition = options.any[i];
       bool met = false;
       switch (condition.kind) {
         case Condition::Kind::exit: met = job->is_over(); break;
+        case Condition::Kind::listening:
+        case Condition::Kind::file: met = outside.holds(i, condition, tree_of_all); break;
         case Condition::Kind::bytes: met = journal_.end() >= condition.bytes; break;
         case Condition::Kind::match: met = (match = scan(*scanners[i])).has_value(); break;
         case Condition::Kind::quiet: {
@@ -72,10 +78,11 @@ Task<WaitResult> Session::wait(WaitOptions options, Cancel& cancel) {
         result.met = i;
       }
     }
-    if (result.met || cancel || ended_for_good() || now >= deadline) {
+    if (result.met || cancel || ended_for_good() || now >= outside.not_before(deadline)) {
       break;
     }
-    co_await waiter.until(next_look);
+    outside.looked();
+    co_await waiter.until(std::min(next_look, outside.next_look()));
   }
   result.next = journal_.end();
   if (job) {

@@ -20,7 +20,8 @@ Task<std::shared_ptr<Session>> Sessions::create(CreateOptions options, Owner own
   if (entries_.contains(name)) {
     throw Error(Fault::SessionExists, "session " + printable(name) + " exists already");
   }
-  const auto session = std::make_shared<Session>(executor_, nursery_, events_, std::move(options));
+  const Shared shared{nursery_, workers_, journal_memory_, events_};
+  const auto session = std::make_shared<Session>(executor_, shared, std::move(options));
   entries_[name] = {session, owner};
   try {
     co_await session->start(cancel);

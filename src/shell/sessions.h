@@ -12,13 +12,19 @@
 namespace rex::shell {
 
 inline constexpr std::size_t max_sessions = 1000;
+inline constexpr std::size_t default_journal_memory = std::size_t{64} << 20;
 
 /// Identifies whoever a session ends with.
 using Owner = std::uint64_t;
 
 class Sessions {
  public:
-  Sessions(Executor executor, Nursery& nursery) : executor_(executor), nursery_(nursery) {}
+  /// `journal_memory`: bytes of all journals that may be in memory at a time.
+  Sessions(Executor executor, Nursery& nursery, Workers& workers, std::size_t journal_memory = default_journal_memory)
+      : executor_(executor),
+        nursery_(nursery),
+        workers_(workers),
+        journal_memory_(std::make_shared<MemoryBudget>(journal_memory)) {}
 
   /// Starts a session. Its name is taken from the first moment, so that requests sent right behind find it; a start
   /// that fails gives it back. Throws SessionExists, LimitExceeded, StartFailed.
@@ -47,6 +53,8 @@ class Sessions {
 
   Executor executor_;
   Nursery& nursery_;
+  Workers& workers_;
+  std::shared_ptr<MemoryBudget> journal_memory_;
   std::shared_ptr<SessionEvents> events_ = std::make_shared<SessionEvents>();
   std::map<std::string, Entry> entries_;
   std::uint64_t next_name_ = 1;

@@ -35,6 +35,7 @@ TEST_CASE("Every room enforces the limits that are announced") {
       {limits::journalBytes, shell::Journal::kDefaultCapacity},
       {limits::maxOutputBytes, shell::OutputText::kDefaultMaxBytes},
       {limits::sessions, shell::max_sessions},
+      {limits::journalMemoryBytes, shell::default_journal_memory},
       {limits::keptJobs, shell::max_kept_jobs},
       {limits::list_limit, files::default_list_limit},
       {limits::list_names, files::max_listed_names},

@@ -120,6 +120,44 @@ TEST_CASE("a session that says little takes a page of memory", "[journal]") {
   CHECK(journal.writable().size() <= 4 * kKiB);
 }
 
+TEST_CASE("journals that share a budget keep every byte, and give back what they took [L11]", "[L11]") {
+  const std::size_t capacity = GENERATE(64 * kKiB, kMiB, 2 * kMiB + 12345);
+  const auto memory = std::make_shared<rex::shell::MemoryBudget>(kMiB + 100 * kKiB);
+  {
+    std::mt19937_64 random(capacity);
+    Journal first({.capacity = capacity, .memory = memory});
+    Journal second({.capacity = capacity, .memory = memory});
+    Journal third({.capacity = capacity, .memory = memory});
+    Reference all{0};
+    while (all.all.size() < 2 * capacity + 2 * kMiB) {
+      const std::string bytes = random_bytes(random, random() % 100'000);
+      all.all += bytes;
+      for (Journal* each : {&first, &second, &third}) {
+        each->append(bytes);
+        const Offset end = each->end();
+        REQUIRE(end == all.all.size());
+        REQUIRE(each->oldest() == (end > capacity ? end - capacity : 0));
+        const Offset from = each->oldest() + random() % (end - each->oldest() + 1);
+        REQUIRE((read(*each, from, 50'000) == all.range(from, std::min<Offset>(end, from + 50'000))));
+      }
+      REQUIRE(memory->left() <= kMiB + 100 * kKiB);
+    }
+    CHECK((visited(third, third.oldest(), third.end()) == all.range(third.oldest(), third.end())));
+    CHECK(third.degraded() == 0);
+  }
+  CHECK(memory->left() == kMiB + 100 * kKiB);
+}
+
+TEST_CASE("without budget and without a disk the least is kept, and the loss told", "[journal]") {
+  const auto memory = std::make_shared<rex::shell::MemoryBudget>(0);
+  Journal journal({.capacity = kMiB, .spool_directory = "/nonexistent", .memory = memory});
+  journal.append(std::string(kMiB, 'a') + "end");
+  CHECK(journal.degraded() == ENOENT);
+  CHECK(journal.end() == kMiB + 3);
+  CHECK(journal.end() - journal.oldest() == Journal::kMinMemory);
+  CHECK(visited(journal, journal.end() - 3, journal.end()) == "end");
+}
+
 TEST_CASE("offsets stay exact near 2^32, 2^53 and 2^63 [L14]", "[L14]") {
   const Offset start = (Offset{1} << GENERATE(32, 53, 63)) - 1'500'000;
   const std::size_t capacity = GENERATE(4 * kKiB, kMiB, 2 * kMiB);

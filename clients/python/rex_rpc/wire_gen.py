@@ -214,6 +214,20 @@ OnFull = t.Literal[
 ]
 
 
+# Each process by itself is held to these by the kernel; InvalidParams where a limit is above this instance's own, or
+# would not be enforced.
+ResourceLimits = t.TypedDict(
+    "ResourceLimits",
+    {
+        "cpuMs": int,
+        "memoryBytes": int,
+        "processes": int,
+        "openFiles": int,
+    },
+    total=False,
+)
+
+
 SessionCreateParams = t.TypedDict(
     "SessionCreateParams",
     {
@@ -239,6 +253,7 @@ SessionCreateParams = t.TypedDict(
         "restart": bool,
         "journalBytes": int,
         "onFull": OnFull,
+        "limits": ResourceLimits,
         "labels": t.Dict[str, str],
         "host": str,
     },
@@ -365,6 +380,36 @@ class StartupReport(_StartupReportRequired, _StartupReportOptional):
     pass
 
 
+# rlimit: the kernel's limits on each process; not on the tree as a whole.
+LimitMeans = t.Literal[
+    "rlimit",
+]
+
+
+_LimitsInForceRequired = t.TypedDict(
+    "_LimitsInForceRequired",
+    {
+        "by": LimitMeans,
+    },
+)
+
+
+_LimitsInForceOptional = t.TypedDict(
+    "_LimitsInForceOptional",
+    {
+        "cpuMs": int,
+        "memoryBytes": int,
+        "processes": int,
+        "openFiles": int,
+    },
+    total=False,
+)
+
+
+class LimitsInForce(_LimitsInForceRequired, _LimitsInForceOptional):
+    pass
+
+
 _SessionInfoRequired = t.TypedDict(
     "_SessionInfoRequired",
     {
@@ -401,6 +446,8 @@ _SessionInfoOptional = t.TypedDict(
         "cwd": str,
         "cwdBytes": str,
         "startup": StartupReport,
+        "limits": LimitsInForce,
+        "journalError": str,
     },
     total=False,
 )
@@ -602,6 +649,25 @@ ConditionQuietMs = t.TypedDict(
 )
 
 
+ConditionListening = t.TypedDict(
+    "ConditionListening",
+    {
+        "listening": int,
+    },
+)
+
+
+ConditionFile = t.TypedDict(
+    "ConditionFile",
+    {
+        "file": str,
+        "fileBytes": str,
+        "changed": bool,
+    },
+    total=False,
+)
+
+
 ConditionBytes = t.TypedDict(
     "ConditionBytes",
     {
@@ -609,9 +675,10 @@ ConditionBytes = t.TypedDict(
     },
 )
 
-# exit: the job has ended; match: RE2, unanchored, from `from` on; quietMs: no output for so long; bytes: the journal
-# has reached this offset.
-Condition = t.Union[ConditionExit, ConditionMatch, ConditionQuietMs, ConditionBytes]
+# exit: the job has ended; match: RE2, unanchored, from `from` on; quietMs: no output for so long; listening: a process
+# of the session listens on this TCP port; file: the path exists (relative: to the session's cwd when the call began)
+# and, with `changed`, was created, written or replaced since then; bytes: the journal has reached this offset.
+Condition = t.Union[ConditionExit, ConditionMatch, ConditionQuietMs, ConditionListening, ConditionFile, ConditionBytes]
 
 
 _SessionWaitParamsRequired = t.TypedDict(
@@ -974,6 +1041,7 @@ ProcessRunParams = t.TypedDict(
         "timeoutMs": int,
         "mergeStderr": bool,
         "maxOutputBytes": int,
+        "limits": ResourceLimits,
         "host": str,
     },
     total=False,
@@ -1489,6 +1557,7 @@ LIMITS: t.Dict[str, int] = {
     "graceMs": 2000,
     "startupTimeoutMs": 10000,
     "journalBytes": 67108864,
+    "journalMemoryBytes": 67108864,
     "maxOutputBytes": 65536,
     "read.maxBytes": 1048576,
     "read.lineScanBytes": 268435456,

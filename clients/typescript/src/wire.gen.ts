@@ -108,6 +108,24 @@ export type Lifetime = "connection";
 
 export type OnFull = "drop";
 
+/**
+ * Each process by itself is held to these by the kernel; InvalidParams where a limit is above this instance's own, or
+ * would not be enforced.
+ */
+export interface ResourceLimits {
+  /** CPU time, rounded up to whole seconds: then SIGXCPU, and SIGKILL a second later. */
+  cpuMs?: number;
+  /** Private writable memory; a request for more fails. */
+  memoryBytes?: number;
+  /**
+   * Processes and threads of the user, all of them together, above which nothing can be forked. Root has no such limit:
+   * refused.
+   */
+  processes?: number;
+  /** Descriptors open at a time. */
+  openFiles?: number;
+}
+
 export interface SessionCreateParams {
   /** A name of the client's choice; absent: one is made up. */
   session?: string;
@@ -148,6 +166,8 @@ export interface SessionCreateParams {
   journalBytes?: number;
   /** What a full journal does: it drops its oldest bytes, and says so to who asks for them. Default: `"drop"`. */
   onFull?: OnFull;
+  /** What the program and everything it starts may use. Absent: as this instance has it. */
+  limits?: ResourceLimits;
   /** For the client's own use; come back in SessionInfo. */
   labels?: Record<string, string>;
   /** Where this executes: a path of host names from here; "" is this instance. */
@@ -200,6 +220,17 @@ export interface StartupReport {
   warnings: string[];
 }
 
+/** rlimit: the kernel's limits on each process; not on the tree as a whole. */
+export type LimitMeans = "rlimit";
+
+export interface LimitsInForce {
+  cpuMs?: number;
+  memoryBytes?: number;
+  processes?: number;
+  openFiles?: number;
+  by: LimitMeans;
+}
+
 export interface SessionInfo {
   session: string;
   /** Where it is, as the reader would write it. */
@@ -233,6 +264,12 @@ export interface SessionInfo {
   /** Counts the shells this session has had, from 1. */
   generation: number;
   startup?: StartupReport;
+  /** Those it was created with. */
+  limits?: LimitsInForce;
+  /**
+   * Why there is no file behind the journal any more, by errno's name: from then on only what fits into memory is kept.
+   */
+  journalError?: string;
 }
 
 export type RunStdin = "tty" | "empty";
@@ -353,8 +390,9 @@ export interface RunResult {
 }
 
 /**
- * exit: the job has ended; match: RE2, unanchored, from `from` on; quietMs: no output for so long; bytes: the journal
- * has reached this offset.
+ * exit: the job has ended; match: RE2, unanchored, from `from` on; quietMs: no output for so long; listening: a process
+ * of the session listens on this TCP port; file: the path exists (relative: to the session's cwd when the call began)
+ * and, with `changed`, was created, written or replaced since then; bytes: the journal has reached this offset.
  */
 export type Condition =
   | {
@@ -370,6 +408,15 @@ export type Condition =
       quietMs: number;
     }
   | {
+      listening: number;
+    }
+  | {
+      file?: string;
+      fileBytes?: string;
+      /** Default: `false`. */
+      changed?: boolean;
+    }
+  | {
       bytes: number;
     };
 
@@ -382,7 +429,7 @@ export interface SessionWaitParams {
   any: Condition[];
   /** Absent: for ever. */
   waitMs?: number;
-  /** Where `match` and `quietMs` begin to look; absent: the end of the journal. */
+  /** Where `match` begins to look; absent: where the job's output begins, without a job at the oldest byte kept. */
   from?: number;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
@@ -578,6 +625,8 @@ export interface ProcessRunParams {
   mergeStderr?: boolean;
   /** For each of stdout and stderr. Default: `65536`. */
   maxOutputBytes?: number;
+  /** What the program and everything it starts may use. Absent: as this instance has it. */
+  limits?: ResourceLimits;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -966,6 +1015,8 @@ export const limits = {
   "startupTimeoutMs": 10000,
   /** Output kept for each stream of a session unless given: a ring in memory and an unlinked file. */
   "journalBytes": 67108864,
+  /** Memory of all journals together, beside 4 KiB for each; what does not fit is in their files. */
+  "journalMemoryBytes": 67108864,
   /** Output in one result unless given. */
   "maxOutputBytes": 65536,
   /** Data in one answer of session/read unless given; the most is also that of one file/read. */
