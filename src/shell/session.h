@@ -2,9 +2,9 @@
 // in it. Knows no connection, no JSON and no transport: any number of callers wait on it at once, each as a cursor.
 //
 // All members run on the loop thread. Public tasks keep the session alive while they run. session.cc holds its life
-// (start, restart, close), session_output.cc what comes from its program, session_run.cc jobs, session_result.cc what
-// is told of them, session_wait.cc waiting and reading, session_control.cc signals and stopping,
-// session_events.cc what it announces.
+// (start, restart, close), session_info.cc what is told of it, session_output.cc what comes from its program,
+// session_run.cc jobs, session_result.cc what is told of them, session_wait.cc waiting and reading, session_control.cc
+// signals and stopping, session_events.cc what it announces.
 #pragma once
 
 #include <cstdint>
@@ -122,12 +122,14 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] bool can_become_ready(Incarnation& in, TimePoint deadline) const;
   [[nodiscard]] std::string why_not_ready(Incarnation& in) const;
   [[nodiscard]] std::string collect_startup() const;
+  [[noreturn]] void throw_ended() const;
+
+  // session_info.cc
   [[nodiscard]] SessionState state();
   /// Where the session is, for what is given relative to it.
   [[nodiscard]] std::string directory() const;
   /// Every living process of the session, those that dead shells left behind included.
   [[nodiscard]] std::vector<pid_t> tree() const;
-  [[noreturn]] void throw_ended() const;
 
   // session_events.cc: `announce` fills in the state and the place in the output
   void announce(SessionEvent event);
