@@ -180,8 +180,10 @@ class Processes(RexCase):
         self.addCleanup(process.stdin.close)
         ask(process, 1, "session/create", session="main", shell="bash")
         process.stdout.readline()
-        ask(process, 2, "session/run", session="main", command="setsid sleep 60 & while :; do sleep 0.01; done")
-        self.assertTrue(until(lambda: any(status.get("Name") == "sleep" for status in family(process.pid).values())))
+        # Nothing is said that would have to be answered: who only writes finds out too, but not at once.
+        ask(process, 2, "session/run", session="main", command="(setsid sleep 60 &); sleep 61")
+        self.assertTrue(until(lambda: sum(status.get("Name") == "sleep"
+                                          for status in family(process.pid).values()) == 2))
         for number in range(100):
             ask(process, 10 + number, "session/read", session="main", offset=0, waitMs=60_000)
         pids = list(family(process.pid))
