@@ -257,9 +257,8 @@ class Output(RexCase):
         self.ended(session.run("stty size"), output="50 200\n")
         self.assertEqual((session.info["rows"], session.info["cols"]), (50, 200))
         program = ("import os, signal\n"
-                   "def seen(*_): print('size', *os.get_terminal_size(), flush=True); raise SystemExit\n"
-                   "signal.signal(signal.SIGWINCH, seen)\nprint('up', flush=True)\n"
-                   "while True: signal.pause()\n")
+                   "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])\nprint('up', flush=True)\n"
+                   "signal.sigwait([signal.SIGWINCH])\nprint('size', *os.get_terminal_size())\n")
         (self.folder / "winch.py").write_text(program)
         up = session.run(f"python3 {self.folder}/winch.py", expect=["up"])
         session.call("resize", rows=33, cols=111)
