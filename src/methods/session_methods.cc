@@ -79,6 +79,7 @@ shell::RunOptions run_options(wire::SessionRunParams params) {
   options.isolate = params.isolate;
   options.interactive = params.interactive;
   options.expect = std::move(params.expect);
+  options.return_on_input = params.returnOnInput;
   options.output = output_options(params.view, params.maxOutputBytes);
   return options;
 }
@@ -305,7 +306,7 @@ Task<wire::SessionReadResult> read(wire::SessionReadParams params, rpc::Call& ca
 
 Task<wire::SessionWriteResult> write(wire::SessionWriteParams params, rpc::Call& call, shell::Sessions& sessions) {
   shell::Typing typing{bytes_of(std::move(params.data).value_or(""), params.encoding, "data"), params.submit,
-                       params.eof};
+                       params.eof, params.secret};
   const std::shared_ptr<shell::Session> session = sessions.find(params.session);
   const std::size_t accepted = co_await session->write(std::move(typing), call.cancel());
   co_return wire::SessionWriteResult{static_cast<std::int64_t>(accepted), session->input_offset()};

@@ -53,6 +53,8 @@ wire::SessionState to_wire(shell::SessionState state) {
   switch (state) {
     case shell::SessionState::ready: return wire::SessionState::ready;
     case shell::SessionState::running: return wire::SessionState::running;
+    case shell::SessionState::waiting_input: return wire::SessionState::waitingInput;
+    case shell::SessionState::stopped: return wire::SessionState::stopped;
     case shell::SessionState::unmanaged: return wire::SessionState::unmanaged;
     case shell::SessionState::exited: return wire::SessionState::exited;
   }
@@ -61,6 +63,18 @@ wire::SessionState to_wire(shell::SessionState state) {
 
 shell::ResourceLimits limits_of(const wire::ResourceLimits& limits) {
   return {limits.cpuMs, limits.memoryBytes, limits.processes, limits.openFiles};
+}
+
+std::optional<wire::Waiting> to_wire(const std::optional<shell::Waiting>& waiting) {
+  if (!waiting) {
+    return std::nullopt;
+  }
+  return wire::Waiting{static_cast<wire::WaitingKind>(waiting->kind),
+                       static_cast<wire::WaitingHow>(waiting->how),
+                       static_cast<wire::Evidence>(waiting->evidence),
+                       waiting->pid,
+                       waiting->command,
+                       waiting->text};
 }
 
 wire::SessionInfo to_wire(const shell::SessionInfo& info) {
@@ -88,6 +102,7 @@ wire::SessionInfo to_wire(const shell::SessionInfo& info) {
     out.foreground = wire::Process{info.foreground->pid, info.foreground->command};
   }
   out.job = info.job;
+  out.waiting = to_wire(info.waiting);
   out.generation = info.generation;
   if (info.startup) {
     out.startup = wire::StartupReport{info.startup->output, info.startup->sourced, info.startup->duration_ms,
@@ -110,6 +125,7 @@ wire::RunState to_wire(shell::RunState state) {
     case shell::RunState::exited: return wire::RunState::exited;
     case shell::RunState::signaled: return wire::RunState::signaled;
     case shell::RunState::running: return wire::RunState::running;
+    case shell::RunState::waiting_input: return wire::RunState::waitingInput;
     case shell::RunState::matched: return wire::RunState::matched;
     case shell::RunState::stopped: return wire::RunState::stopped;
     case shell::RunState::timed_out: return wire::RunState::timedOut;
@@ -153,6 +169,7 @@ wire::RunResult to_wire(shell::RunResult result) {
         wire::Expected{static_cast<std::int64_t>(result.expect->index), result.expect->text,
                        static_cast<std::int64_t>(result.expect->from), static_cast<std::int64_t>(result.expect->to)};
   }
+  out.waiting = to_wire(result.waiting);
   out.interleaved = to_wire(result.interleaved);
   out.survivors = to_wire(result.survivors);
   if (result.restarted) {

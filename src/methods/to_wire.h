@@ -23,6 +23,7 @@ bool travels_as_text(std::string_view bytes);
 
 std::vector<wire::Process> to_wire(const std::vector<shell::Process>& processes);
 std::optional<wire::Omitted> to_wire(const std::optional<shell::Omitted>& omitted);
+std::optional<wire::Waiting> to_wire(const std::optional<shell::Waiting>& waiting);
 wire::SessionState to_wire(shell::SessionState state);
 wire::SessionInfo to_wire(const shell::SessionInfo& info);
 wire::RunResult to_wire(shell::RunResult result);

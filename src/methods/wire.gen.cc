@@ -250,6 +250,9 @@ void members(auto& f, Is<Condition> auto& x) {
     case Condition::Kind::exit:
       f.constant("exit", true);
       break;
+    case Condition::Kind::input:
+      f.constant("input", true);
+      break;
     case Condition::Kind::match:
       f.required("match", x.match);
       f.optional("from", x.from, within(0, max_safe));
@@ -316,6 +319,7 @@ void members(auto& f, Is<SessionWriteParams> auto& x) {
   f.optional("encoding", x.encoding);
   f.optional("submit", x.submit);
   f.optional("eof", x.eof);
+  f.optional("secret", x.secret);
   f.optional("host", x.host);
 }
 

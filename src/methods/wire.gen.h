@@ -287,7 +287,7 @@ struct Waiting {
   Evidence evidence{};
   std::int64_t pid = 0;
   std::string command;
-  std::string text;  ///< The last line on the terminal, as far as it is written.
+  std::string text;  ///< The last line shown, as far as it is written.
 };
 
 struct StartupReport {
@@ -358,9 +358,10 @@ struct SessionRunParams {
   std::optional<std::int64_t> quietMs;  ///< How long the job may be silent before this call returns. Absent: for ever.
   RunStdin stdin_ = RunStdin::tty;
   bool isolate = false;  ///< Give the job pipes of its own instead of the terminal.
-  bool interactive = false;  ///< Type the command into whatever has the terminal.
+  /// Type the command into whatever has the terminal; return when it has read all of it and waits for more.
+  bool interactive = false;
   std::vector<std::string> expect;  ///< RE2 patterns, unanchored; the first that matches ends the call.
-  bool returnOnInput = true;  ///< Return when the job waits for input.
+  bool returnOnInput = true;  ///< Return when the job waits for the terminal and for nothing else.
   View view = View::clean;
   std::int64_t maxOutputBytes = 65536;  ///< Beyond it head and tail are kept and `omitted` says what is not.
   /// Send the output live, too, as `$/progress`.
@@ -433,11 +434,12 @@ struct RunResult {
   std::optional<Restarted> restarted;  ///< This run found a new shell.
 };
 
-/// exit: the job has ended; match: RE2, unanchored, from `from` on; quietMs: no output for so long; listening: a
-/// process of the session listens on this TCP port; file: the path exists (relative: to the session's cwd when the call
-/// began) and, with `changed`, was created, written or replaced since then; bytes: the journal has reached this offset.
+/// exit: the job has ended; input: it waits for the terminal and for nothing else; match: RE2, unanchored, from `from`
+/// on; quietMs: no output for so long; listening: a process of the session listens on this TCP port; file: the path
+/// exists (relative: to the session's cwd when the call began) and, with `changed`, was created, written or replaced
+/// since then; bytes: the journal has reached this offset.
 struct Condition {
-  enum class Kind { exit, match, quietMs, listening, file, bytes };
+  enum class Kind { exit, input, match, quietMs, listening, file, bytes };
   Kind kind{};
   std::string match;
   std::optional<std::int64_t> from;
@@ -450,7 +452,7 @@ struct Condition {
 };
 template <>
 inline constexpr auto names<Condition::Kind> = std::to_array<std::string_view>(
-    {"exit", "match", "quietMs", "listening", "file", "bytes"});
+    {"exit", "input", "match", "quietMs", "listening", "file", "bytes"});
 
 struct SessionWaitParams {
   std::string session;
@@ -502,6 +504,8 @@ struct SessionWriteParams {
   Encoding encoding = Encoding::utf_8;  ///< How `data` is encoded.
   bool submit = false;  ///< Press Enter after `data`.
   bool eof = false;  ///< Then close the pipe, or send the terminal's EOF character.
+  /// Refused unless a program asks for a secret (it reads a line that the terminal hides). Kept nowhere.
+  bool secret = false;
   std::string host;
 };
 

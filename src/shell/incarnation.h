@@ -38,6 +38,8 @@ class Incarnation {
   /// Null when the program is not a shell of ours.
   ShellDriver* driver() { return driver_ ? driver_.get() : nullptr; }
   [[nodiscard]] const std::string& tty_path() const { return tty_path_; }
+  /// Our own descriptor of the terminal's other side; -1 without one.
+  [[nodiscard]] int slave() const { return pty_ ? pty_->slave() : -1; }
 
   /// Where output of a stream comes from; with a terminal there is only `out`. Null when that stream has ended.
   AsyncFd* output(Stream stream) { return stream == Stream::out ? out_.get() : err_.get(); }
@@ -71,7 +73,8 @@ class Incarnation {
   /// Whether our shell is back at its line pipe with nothing left to read there.
   [[nodiscard]] bool at_its_lines() const;
 
-  bool replaced = false;  // another program runs where our shell was
+  bool replaced = false;   // another program runs where our shell was
+  bool in_doubt = false;  // it may be so, or the shell is dying
 
  private:
   Incarnation() = default;

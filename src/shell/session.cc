@@ -138,6 +138,7 @@ Task<> Session::start_incarnation(std::string cwd) {
   ++generation_;
   out_ended_ = false;
   err_ended_ = options_.tty;
+  watch_terminal();
   if (dialect_ == nullptr) {  // before the pumps, which may find its output and its end at once
     ready_ = true;
     std::string words;

@@ -4,7 +4,7 @@
 // All members run on the loop thread. Public tasks keep the session alive while they run. session.cc holds its life
 // (start, restart, close), session_info.cc what is told of it, session_output.cc what comes from its program,
 // session_run.cc jobs, session_result.cc what is told of them, session_wait.cc waiting and reading, session_control.cc
-// signals and stopping, session_events.cc what it announces.
+// signals and stopping, session_events.cc what it announces, session_waiting.cc whether its program waits for input.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,7 @@
 #include "shell/session_events.h"
 #include "shell/session_input.h"
 #include "shell/session_types.h"
+#include "shell/waiting_watch.h"
 
 namespace rex::shell {
 
@@ -137,6 +138,18 @@ class Session : public std::enable_shared_from_this<Session> {
   void announce_exit(Incarnation& which);
   void move_to(std::string cwd);
 
+  // session_waiting.cc
+  void watch_terminal();
+  void waiting_changed();
+  /// Whether the running job's program waits for the terminal and for nothing else.
+  [[nodiscard]] bool reads_input() const;
+  [[nodiscard]] bool foreground_stopped() const;
+  /// Whether it could be known.
+  [[nodiscard]] bool can_tell_waiting() const;
+  [[nodiscard]] std::optional<Waiting> waiting();
+  bool shows_alternate_screen();
+  Task<> await_secret_prompt(std::shared_ptr<Incarnation> in);
+
   // session_output.cc
   static Task<> pump_output(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> from, Stream stream);
   static Task<> pump_reports(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> from);
@@ -209,6 +222,9 @@ class Session : public std::enable_shared_from_this<Session> {
   TimePoint last_output_{};
   std::optional<timespec> last_output_at_;
   SessionInput input_;
+  std::shared_ptr<WaitingWatch> waiting_watch_;  // of the incarnation's terminal, if it has one
+  bool alternate_screen_ = false;                // as of screen_known_to_
+  Offset screen_known_to_ = 0;
 
   std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;
   std::shared_ptr<Job> current_;

@@ -33,7 +33,13 @@ Task<std::size_t> Session::write(Typing typing, Cancel& cancel) {
   const std::shared_ptr<Session> self = shared_from_this();
   co_await ensure_alive();
   const std::shared_ptr<Incarnation> in = incarnation_;
+  if (typing.secret) {
+    co_await await_secret_prompt(in);
+  }
   const Typed typed = co_await input_.write(in, std::move(typing), cancel);
+  if (waiting_watch_) {  // whatever it waited for, it has got
+    waiting_watch_->stir(Clock::now());
+  }
   if (typed.interrupts && current_ && in->driver() != nullptr) {
     current_->interrupted = true;
     in->driver()->ask_again(current_->number);

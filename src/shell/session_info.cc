@@ -13,7 +13,10 @@ SessionState Session::state() {
   if (dialect_ == nullptr || incarnation_->replaced) {
     return SessionState::unmanaged;
   }
-  return current_ ? SessionState::running : SessionState::ready;
+  return reads_input()          ? SessionState::waiting_input
+         : foreground_stopped() ? SessionState::stopped
+         : current_             ? SessionState::running
+                                : SessionState::ready;
 }
 
 std::string Session::directory() const {
@@ -55,6 +58,7 @@ SessionInfo Session::info() {
   if (current_) {
     info.job = current_->id();
   }
+  info.waiting = waiting();
   info.generation = generation_;
   if (dialect_ != nullptr) {
     info.startup = startup_;

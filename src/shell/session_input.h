@@ -16,6 +16,7 @@ struct Typing {
   std::string data;
   bool submit = false;  // press Enter behind it
   bool eof = false;     // close the pipe, or type the terminal's end of file
+  bool secret = false;  // leave no copy of it
 };
 
 /// What became of it.

@@ -68,7 +68,9 @@ Task<> Session::watch_replaced(std::shared_ptr<Session> self, std::shared_ptr<In
   // A shell that is dying has closed the pipe too, some time before its end is told.
   Waiter waiter(self->executor_);
   waiter.subscribe(which->program().exited());
+  which->in_doubt = true;
   co_await waiter.until(Clock::now() + dying_time);
+  which->in_doubt = false;
   if (!which->program().ended() && which->driver() != nullptr) {
     which->replaced = true;
     self->announce_state();
@@ -94,6 +96,9 @@ Task<> Session::watch_program(std::shared_ptr<Session> self, std::shared_ptr<Inc
 void Session::take_output(const Incarnation& from, Stream stream, std::string_view bytes) {
   if (&from != incarnation_.get()) {
     return;
+  }
+  if (waiting_watch_) {
+    waiting_watch_->stir(Clock::now());
   }
   if (!ready_) {
     startup_.output.append(bytes.substr(0, max_startup_output - std::min(max_startup_output, startup_.output.size())));

@@ -69,7 +69,12 @@ RunResult Session::result_of(const Job& job, Offset from, std::optional<Offset> 
     result.syntax_error = end.syntax_error;
     result.survivors = end.survivors;
   } else {
-    result.state = job.beyond_reach ? job.stopping.value_or(RunState::running) : RunState::running;
+    const bool runs = &job == current_.get() && !job.stopping;
+    result.state = job.beyond_reach               ? job.stopping.value_or(RunState::running)
+                   : runs && reads_input()        ? RunState::waiting_input
+                   : runs && foreground_stopped() ? RunState::stopped
+                                                  : RunState::running;
+    result.waiting = runs ? waiting() : std::nullopt;
     if (job.beyond_reach && incarnation_) {
       result.survivors = name_processes(left_by(job, *incarnation_));
     }

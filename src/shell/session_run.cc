@@ -12,8 +12,8 @@
 namespace rex::shell {
 namespace {
 
-// How long a program that took the place of our shell may be silent before a run without any limit of its own returns:
-// nobody will ever report the end of that command.
+// How long a program may be silent before what was typed into it counts as done, where nobody can tell: it also listens
+// to others (ssh), or may not be looked into.
 constexpr Milliseconds unmanaged_quiet{1000};
 
 // What a shell may need to come back to its lines.
@@ -50,6 +50,8 @@ struct Session::Watch {
   bool may_stop = false;           // only the call that started a job can stop it
   TimePoint deadline = never;
   std::optional<Milliseconds> quiet;
+  bool on_input = true;         // return when the program waits for input
+  bool nobody_reports = false;  // the end of what was typed: where the kernel cannot tell either, silence ends the call
   TimePoint since = Clock::now();  // silence is counted from here, or from the last output
 };
 
@@ -73,6 +75,9 @@ std::shared_ptr<Job> Session::begin_job(std::string_view command) {
     jobs_.erase(jobs_.begin());
   }
   current_ = job;
+  if (waiting_watch_) {
+    waiting_watch_->command_began();
+  }
   announce({.kind = SessionEvent::Kind::job_started, .job = job->id()});
   announce_state();
   return job;
@@ -80,6 +85,9 @@ std::shared_ptr<Job> Session::begin_job(std::string_view command) {
 
 void Session::end_job(JobEnd end) {
   const std::shared_ptr<Job> job = std::exchange(current_, nullptr);
+  if (waiting_watch_) {
+    waiting_watch_->command_ended();
+  }
   end.to = journal_.end();
   end.duration_ms = milliseconds_since(job->started);
   if (job->stopping) {
@@ -243,6 +251,7 @@ Task<RunResult> Session::run_command(RunOptions options, Cancel& cancel) {
   }
   watch.deadline = deadline_after(options.wait);
   watch.quiet = options.quiet;
+  watch.on_input = options.return_on_input;
   co_return co_await outcome(job, std::move(watch), options.output, cancel);
 }
 
@@ -259,9 +268,8 @@ Task<RunResult> Session::type_command(RunOptions options, Cancel& cancel) {
   }
   watch.deadline = deadline_after(options.wait);
   watch.quiet = options.quiet;
-  if (options.expect.empty() && !options.wait && !options.quiet) {
-    watch.quiet = unmanaged_quiet;
-  }
+  watch.on_input = options.return_on_input;
+  watch.nobody_reports = options.expect.empty() && !options.wait && !options.quiet;
   const std::optional<termios> modes = incarnation_->tty() ? terminal_modes(incarnation_->input()->fd()) : std::nullopt;
   const bool asks_secret = modes && (modes->c_lflag & ICANON) != 0 && (modes->c_lflag & ECHO) == 0;
   if (modes && !asks_secret) {
@@ -331,15 +339,22 @@ Task<RunResult> Session::outcome(std::shared_ptr<Job> job, Watch watch, OutputOp
     if (watch.may_stop && cancel.wish() == Cancel::Wish::stop_work && !std::exchange(stop_asked, true)) {
       spawn(executor_, stop_job(shared_from_this(), job, RunState::cancelled));
     }
+    if (watch.on_input && !job->stopping && job == current_ && (reads_input() || foreground_stopped())) {
+      co_return result_of(*job, watch.from, std::nullopt, output);
+    }
     std::optional<Milliseconds> quiet = watch.quiet;
-    if (incarnation_ && incarnation_->replaced && !job->stopping && !quiet && watch.deadline == never) {
+    const bool replaced = incarnation_ && incarnation_->replaced && watch.deadline == never;
+    if ((watch.nobody_reports || replaced) && !job->stopping && !quiet && !can_tell_waiting()) {
       quiet = unmanaged_quiet;
     }
     const TimePoint now = Clock::now();
     const TimePoint silent = quiet ? std::max(watch.since, last_output_) + *quiet : never;
     const bool waiting_only = cancel && !stop_asked;
     if (!stop_asked && (waiting_only || now >= watch.deadline || now >= silent)) {
-      co_return result_of(*job, watch.from, std::nullopt, output);
+      RunResult result = result_of(*job, watch.from, std::nullopt, output);
+      result.state =
+          result.state == RunState::waiting_input ? RunState::running : result.state;  // it was not to return
+      co_return result;
     }
     co_await waiter.until(stop_asked ? never : std::min(watch.deadline, silent));
   }

@@ -19,6 +19,7 @@
 #include "shell/output_text.h"
 #include "shell/pattern.h"
 #include "shell/process_tree.h"
+#include "shell/waiting.h"
 
 namespace rex::shell {
 
@@ -44,7 +45,7 @@ struct CreateOptions {
   std::map<std::string, std::string> labels;
 };
 
-enum class SessionState { ready, running, unmanaged, exited };
+enum class SessionState { ready, running, waiting_input, stopped, unmanaged, exited };
 
 struct StartupReport {
   std::string output;
@@ -70,13 +71,25 @@ struct SessionInfo {
   Offset next;
   std::optional<Process> foreground;
   std::optional<std::string> job;
+  std::optional<Waiting> waiting;
   int generation;
   std::optional<StartupReport> startup;
   std::optional<ResourceLimits> limits;  // as they are in force
   std::optional<int> journal_error;      // the errno that cost a journal its file
 };
 
-enum class RunState { exited, signaled, running, matched, stopped, timed_out, cancelled, shell_exited, lost };
+enum class RunState {
+  exited,
+  signaled,
+  running,
+  waiting_input,
+  matched,
+  stopped,
+  timed_out,
+  cancelled,
+  shell_exited,
+  lost
+};
 
 enum class Completion { exact, heuristic };
 
@@ -105,6 +118,7 @@ struct RunOptions {
   bool stdin_empty = false;
   bool isolate = false;
   bool interactive = false;
+  bool return_on_input = true;
   std::vector<std::string> expect;
   OutputOptions output;
   std::function<void(Offset)> began;  // told where the job's output begins, when it begins
@@ -123,13 +137,14 @@ struct RunResult {
   Completion completion = Completion::exact;
   std::optional<SyntaxFault> syntax_error;
   std::optional<Match> expect;
+  std::optional<Waiting> waiting;
   std::vector<Process> interleaved;
   std::vector<Process> survivors;
   std::optional<Restarted> restarted;
 };
 
 struct Condition {
-  enum class Kind { exit, match, quiet, listening, file, bytes };
+  enum class Kind { exit, input, match, quiet, listening, file, bytes };
   Kind kind;
   std::string pattern;
   std::optional<Offset> from;

@@ -63,6 +63,7 @@ Task<WaitResult> Session::wait(WaitOptions options, Cancel& cancel) {
       bool met = false;
       switch (condition.kind) {
         case Condition::Kind::exit: met = job->is_over(); break;
+        case Condition::Kind::input: met = reads_input(); break;
         case Condition::Kind::listening:
         case Condition::Kind::file: met = outside.holds(i, condition, tree_of_all); break;
         case Condition::Kind::bytes: met = journal_.end() >= condition.bytes; break;

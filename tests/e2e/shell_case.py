@@ -20,7 +20,6 @@ PYTHON = os.path.realpath(sys.executable)
 # What a shell says of a job that a command itself waits for with `wait`: its own output, or nothing.
 NOTICE = r"(\[\d+\].*\n)?"
 PATIENCE_MS = 10_000  # for what must end; nothing that works comes near it
-QUIET_MS = 250  # a program that has said nothing for so long has a question, or nothing to say
 
 
 def clean_environment(home, **more):
@@ -159,13 +158,13 @@ class ShellCase(unittest.TestCase):
             time.sleep(0.002)  # not our child: the kernel tells us nothing
 
     def settles(self, session, command, **params):
-        """Runs `command` until it is silent: the call returns and says that the job goes on."""
-        result = self.run_in(session, command, quietMs=QUIET_MS, **params)
-        self.assertEqual((result["state"], result["exitCode"]), ("running", None), result["output"])
+        """Runs `command` until it reads the terminal: the call returns and says that the job goes on."""
+        result = self.run_in(session, command, **params)
+        self.assertEqual((result["state"], result["exitCode"]), ("waitingInput", None), result["output"])
         return result
 
     def asks(self, session, command, question, **params):
-        """Runs `command` until it is silent; the output of the call then ends with its question."""
+        """Runs `command` until it reads the terminal; the output of the call then ends with its question."""
         result = self.settles(session, command, **params)
         self.assertTrue(result["output"].endswith(question), result["output"])
         return result

@@ -175,8 +175,9 @@ class Sessions(RexCase):
     @in_shells()
     def test_S20_a_program_that_asks_for_a_password_holds_nobody(self, session):
         program = "import getpass; print('got', len(getpass.getpass('Password: ')))"
-        result = session.run(f"python3 -c \"{program}\"", quietMs=400)
-        self.result(result, state="running", exitCode=None, output="Password: ")
+        result = session.run(f"python3 -c \"{program}\"", waitMs=20_000)
+        self.result(result, state="waitingInput", exitCode=None, output="Password: ")
+        self.assertEqual(result["waiting"]["kind"], "secret")
         self.refused("SessionBusy", session.run, "true")
         session.call("write", data="secret", submit=True)
         over = session.call("wait", job=result["job"], any=[{"exit": True}], waitMs=5000)["result"]
@@ -192,8 +193,8 @@ class Sessions(RexCase):
         self.assertTrue(until(lambda: session.call("info")["state"] == "unmanaged"))
         answer = session.run("print(6 * 7)", expect=["(?m)^42"], waitMs=5000)
         self.result(answer, state="matched", exitCode=None)
-        quiet = session.run("x = 1", quietMs=200)
-        self.assertEqual((quiet["state"], quiet["exitCode"]), ("running", None))
+        again = session.run("x = 1", waitMs=20_000)
+        self.assertEqual((again["state"], again["exitCode"]), ("waitingInput", None))
         self.result(session.run("raise SystemExit(5)", waitMs=5000), state="shellExited", exitCode=5)
 
     @in_shells()

@@ -152,7 +152,7 @@ class WhenIsItFinished(RexCase):
 
     @in_shells()
     def test_A14_a_shell_that_was_replaced_is_unmanaged_and_still_serves(self, session):
-        self.result(session.run("exec bash --norc", quietMs=200), state="running", exitCode=None)
+        self.result(session.run("exec bash --norc", waitMs=20_000), state="waitingInput", exitCode=None)
         self.assertEqual(session.call("info")["state"], "unmanaged")
         typed = session.run("echo $((6*7))", expect=["^42"], waitMs=5000)
         self.result(typed, state="matched")

@@ -619,6 +619,14 @@ ConditionExit = t.TypedDict(
 )
 
 
+ConditionInput = t.TypedDict(
+    "ConditionInput",
+    {
+        "input": t.Literal[True],
+    },
+)
+
+
 _ConditionMatchRequired = t.TypedDict(
     "_ConditionMatchRequired",
     {
@@ -675,10 +683,11 @@ ConditionBytes = t.TypedDict(
     },
 )
 
-# exit: the job has ended; match: RE2, unanchored, from `from` on; quietMs: no output for so long; listening: a process
-# of the session listens on this TCP port; file: the path exists (relative: to the session's cwd when the call began)
-# and, with `changed`, was created, written or replaced since then; bytes: the journal has reached this offset.
-Condition = t.Union[ConditionExit, ConditionMatch, ConditionQuietMs, ConditionListening, ConditionFile, ConditionBytes]
+# exit: the job has ended; input: it waits for the terminal and for nothing else; match: RE2, unanchored, from `from`
+# on; quietMs: no output for so long; listening: a process of the session listens on this TCP port; file: the path
+# exists (relative: to the session's cwd when the call began) and, with `changed`, was created, written or replaced
+# since then; bytes: the journal has reached this offset.
+Condition = t.Union[ConditionExit, ConditionInput, ConditionMatch, ConditionQuietMs, ConditionListening, ConditionFile, ConditionBytes]
 
 
 _SessionWaitParamsRequired = t.TypedDict(
@@ -805,6 +814,7 @@ _SessionWriteParamsOptional = t.TypedDict(
         "encoding": Encoding,
         "submit": bool,
         "eof": bool,
+        "secret": bool,
         "host": str,
     },
     total=False,

@@ -208,7 +208,7 @@ export interface Waiting {
   pid: number;
   command?: string;
   commandBytes?: string;
-  /** The last line on the terminal, as far as it is written. */
+  /** The last line shown, as far as it is written. */
   text: string;
 }
 
@@ -293,11 +293,14 @@ export interface SessionRunParams {
   stdin?: RunStdin;
   /** Give the job pipes of its own instead of the terminal. Default: `false`. */
   isolate?: boolean;
-  /** Type the command into whatever has the terminal. Default: `false`. */
+  /**
+   * Type the command into whatever has the terminal; return when it has read all of it and waits for more. Default:
+   * `false`.
+   */
   interactive?: boolean;
   /** RE2 patterns, unanchored; the first that matches ends the call. */
   expect?: string[];
-  /** Return when the job waits for input. Default: `true`. */
+  /** Return when the job waits for the terminal and for nothing else. Default: `true`. */
   returnOnInput?: boolean;
   /** Default: `"clean"`. */
   view?: View;
@@ -390,13 +393,17 @@ export interface RunResult {
 }
 
 /**
- * exit: the job has ended; match: RE2, unanchored, from `from` on; quietMs: no output for so long; listening: a process
- * of the session listens on this TCP port; file: the path exists (relative: to the session's cwd when the call began)
- * and, with `changed`, was created, written or replaced since then; bytes: the journal has reached this offset.
+ * exit: the job has ended; input: it waits for the terminal and for nothing else; match: RE2, unanchored, from `from`
+ * on; quietMs: no output for so long; listening: a process of the session listens on this TCP port; file: the path
+ * exists (relative: to the session's cwd when the call began) and, with `changed`, was created, written or replaced
+ * since then; bytes: the journal has reached this offset.
  */
 export type Condition =
   | {
       exit: true;
+    }
+  | {
+      input: true;
     }
   | {
       match: string;
@@ -493,6 +500,11 @@ export interface SessionWriteParams {
   submit?: boolean;
   /** Then close the pipe, or send the terminal's EOF character. Default: `false`. */
   eof?: boolean;
+  /**
+   * Refused unless a program asks for a secret (it reads a line that the terminal hides). Kept nowhere. Default:
+   * `false`.
+   */
+  secret?: boolean;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }

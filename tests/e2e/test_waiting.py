@@ -1,0 +1,179 @@
+"""Whether a program waits for its terminal is said when it does, and never else (B1, B2, B4, B5, B6, B9, B10, B13).
+
+The matrix runs as root (where the tests do) and as an ordinary user. "Never" is a call that must run out its time: it
+would come back the moment anything was claimed.
+"""
+
+import os
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+import waiting_world as world
+from rig import RexCase, Rex, amount, binary, needs, until
+
+PATIENCE_MS = 60_000  # for what must come
+NEVER_MS = 700  # for what must not
+ROUNDS = amount(1, 20)
+DEBCONF = """Config: config
+Templates: templates
+
+Name: config
+Driver: File
+Filename: {0}/config.dat
+
+Name: templates
+Driver: File
+Mode: 644
+Filename: {0}/templates.dat
+"""
+QUESTION = "Template: demo/sure\nType: boolean\nDefault: false\nDescription: Sure?\n Think twice.\n"
+ASKS = ". /usr/share/debconf/confmodule\ndb_x_loadtemplatefile {0}/demo.templates demo\ndb_input critical demo/sure\ndb_go\n"
+MAKEFILE = "all: a b c d\na b c d:\n\tsleep 60\n"
+
+# name: (command, programs it needs, what must be told beside `reading`)
+READING = {
+    "read": ("read -p 'name? ' x", [], {"kind": "line", "command": "bash", "text": "name? "}),
+    "read after a silence": ("sleep 0.3; read x", [], {"kind": "line"}),
+    "read -s": ("read -s -p 'password: ' x", [], {"kind": "secret", "text": "password: "}),
+    "python input": ("python3 -c 'input(\"? \")'", [], {"kind": "line", "text": "? "}),
+    "python getpass": ("python3 -c 'import getpass; getpass.getpass()'", [], {"kind": "secret", "text": "Password: "}),
+    "sudo": ("{as_user}sudo -k true", ["sudo"], {"kind": "secret", "command": "sudo"}),
+    "ssh to a new host": ("{ssh_new} true", ["ssh", "sshd"], {"kind": "line", "command": "ssh"}),
+    "git commit": ("git -c init.defaultBranch=m init -q r && cd r && git -c user.name=n -c user.email=e commit --allow-empty", ["git", "vi"],
+                   {"kind": "editor"}),
+    "less": ("less /etc/passwd", ["less"], {"kind": "pager"}),
+    "less of a pipe": ("seq 1000 | less", ["less"], {"kind": "pager"}),
+    "vim": ("vi {home}/f", ["vi"], {"kind": "editor"}),
+    "apt dialogue": ("debconf -fdialog sh {home}/asks", ["debconf", "whiptail"], {"kind": "fullscreen"}),
+    "gdb": ("gdb -q -nx /bin/true", ["gdb"], {"kind": "line", "command": "gdb", "text": "(gdb) "}),
+    "ipython": ("ipython3 --no-banner", ["ipython3"], {"kind": "line"}),
+    "cat": ("cat", [], {"kind": "line", "command": "cat"}),
+    "select in a pipeline": ("select a in x y; do echo $a; break; done | cat", [], {"kind": "line", "text": "#? "}),
+    "rm -i": ("touch g; rm -i g", [], {"kind": "line", "command": "rm"}),
+    "a shell in a shell": ("bash --norc", [], {"kind": "line", "command": "bash"}),
+    "script": ("script -qc cat /dev/null", ["script"], {"kind": "line", "command": "cat"}),
+    "setsid -w": ("setsid -w cat", ["setsid"], {"kind": "line", "command": "cat"}),
+}
+NEITHER = {
+    "sleep": ("sleep 60", []),
+    "make -j": ("make -s -j4 -f {home}/Makefile", ["make"]),
+    "busy loop": ("while :; do :; done", []),
+    "busy python": ("python3 -c 'while True: pass'", []),
+    "slow download": ("curl -sN http://127.0.0.1:{download}/", ["curl"]),
+    "tail -f": ("tail -f /etc/passwd", []),
+    "inotifywait": ("mkdir -p w; inotifywait -q w", ["inotifywait"]),
+    "psql that sleeps": ("psql -X 'host=127.0.0.1 port={database} user=u dbname=d sslmode=disable' -c 'select pg_sleep(60)'",
+                         ["psql"]),
+    "a pipe that nobody writes": ("mkfifo p$$; cat p$$", []),
+    "wait": ("sleep 60 & wait", []),
+    "keys left unread": ("stty -echo; sleep 60; stty echo", []),
+    "progress": ("while sleep 0.05; do printf .; done", []),
+}
+EITHER = {
+    "node -i": ("node -i", ["node"]),
+    "node server with a stdin listener": (
+        "node -e 'require(\"net\").createServer().listen(0, \"127.0.0.1\"); process.stdin.on(\"data\", () => {{}})'",
+        ["node"]),
+    "ssh host sleep": ("{ssh} sleep 60", ["ssh", "sshd"]),
+}
+
+
+class Matrix(RexCase):
+    """As whoever runs the tests."""
+
+    user = False
+
+    @classmethod
+    def start_rex(cls):
+        shutil.copy(binary(), cls.home / "rex-rpc")  # where any user may execute it
+        prefix = world.AS_USER if cls.user else []
+        cls.rex = Rex([*prefix, str(cls.home / "rex-rpc")], env=world.environment(cls.home), cwd=cls.home)
+
+    @classmethod
+    def setUpClass(cls):
+        if cls.user and os.getuid() != 0:
+            raise unittest.SkipTest("cannot run here: only root can become another user")
+        cls.home = pathlib.Path(tempfile.mkdtemp(prefix="rex-waiting-", dir="/tmp"))
+        (cls.home / "Makefile").write_text(MAKEFILE)
+        (cls.home / "debconf.conf").write_text(DEBCONF.format(cls.home))
+        (cls.home / "asks").write_text(ASKS.format(cls.home))
+        (cls.home / "demo.templates").write_text(QUESTION)
+        cls.servers = [world.Server(world.slow_download), world.Server(world.database)]
+        cls.places = {"home": cls.home, "download": cls.servers[0].port, "database": cls.servers[1].port,
+                      "as_user": " ".join(world.AS_USER) + " " if os.getuid() == 0 and not cls.user else ""}
+        if world.program("sshd"):
+            folder = pathlib.Path(tempfile.mkdtemp(prefix="rex-sshd-", dir="/tmp"))
+            cls.ssh = world.SshServer(folder)
+            cls.servers.append(cls.ssh)
+            shutil.copy(folder / "key", cls.home / "key")
+            (cls.home / "known").write_text(f"[127.0.0.1]:{cls.ssh.port} " + (folder / "host_key.pub").read_text())
+            cls.places["ssh_new"] = cls.ssh.command(cls.home / "key", cls.home / "none")
+            cls.places["ssh"] = cls.ssh.command(cls.home / "key", cls.home / "known")
+            cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        if cls.user:
+            for path in (cls.home, *cls.home.iterdir()):
+                shutil.chown(path, world.USER.pw_uid, world.USER.pw_gid)
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        for server in cls.servers:
+            server.close()
+        shutil.rmtree(cls.home, ignore_errors=True)
+
+    def sessions(self, cases):
+        """A session and its command for each case that can run here."""
+        for name, (command, programs, *_) in cases.items():
+            missing = [each for each in programs if world.program(each) is None]
+            with self.subTest(name):
+                if missing:
+                    self.skipTest(f"cannot run here: no {', '.join(missing)}")
+                session = self.fresh(cwd=str(self.home), profile="agent", env={
+                    "TERM": "xterm-256color", "GIT_EDITOR": "vi", "DEBIAN_FRONTEND": None,
+                    "DEBCONF_SYSTEMRC": f"{self.home}/debconf.conf"})
+                yield name, session, command.format(**self.places)
+
+    def test_B1_B2_B4_B5_B6_B9_B10_who_reads_the_terminal_is_told(self):
+        for _ in range(ROUNDS):
+            started = [(name, session, session.start("run", command=command, waitMs=PATIENCE_MS))
+                       for name, session, command in self.sessions(READING)]
+            for name, session, call in started:
+                with self.subTest(name):
+                    result = call.result(PATIENCE_MS / 1000)
+                    self.assertEqual(result["state"], "waitingInput", result)
+                    wanted = {"how": "reading", **READING[name][2]}
+                    self.assertEqual({key: result["waiting"][key] for key in wanted}, wanted, result)
+                    info = session.call("info")
+                    self.assertEqual((info["state"], info["waiting"]["kind"]), ("waitingInput", wanted["kind"]), info)
+                self.close_quietly(session)
+
+    def test_B13_who_sleeps_computes_or_waits_for_others_is_running(self):
+        for _ in range(ROUNDS):
+            started = [(name, session, session.start("run", command=command, waitMs=NEVER_MS))
+                       for name, session, command in self.sessions(NEITHER)]
+            for name, session, call in started:
+                with self.subTest(name):
+                    result = call.result()
+                    self.assertEqual((result["state"], result["waiting"]), ("running", None), result)
+                self.close_quietly(session)
+
+    def test_B1_who_also_listens_to_others_is_listening_or_reading(self):
+        for _ in range(ROUNDS):
+            for name, session, command in self.sessions(EITHER):
+                session.run(command, waitMs=0)
+                told = until(lambda: session.call("info")["waiting"], 30)
+                self.assertIn(told and told["how"], ("reading", "listening"), name)
+                self.close_quietly(session)
+
+
+class MatrixAsUser(Matrix):
+    """As somebody who may not look into other users' processes."""
+
+    user = True
+
+
+if __name__ == "__main__":
+    unittest.main()
