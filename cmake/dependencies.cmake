@@ -8,6 +8,17 @@ find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 
+# libvterm 0.3 wraps lines anew when the screen is resized. Its archive, where there is one, leaves the program one file.
+find_path(VTERM_INCLUDE_DIR vterm.h)
+find_library(VTERM_LIBRARY NAMES libvterm.a vterm)
+if(VTERM_INCLUDE_DIR)
+  file(STRINGS ${VTERM_INCLUDE_DIR}/vterm.h vterm_version REGEX "define VTERM_VERSION_M")
+  string(REGEX REPLACE "[^0-9]+([0-9]+)[^0-9]+([0-9]+)" "\\1.\\2" vterm_version "${vterm_version}")
+endif()
+if(NOT VTERM_INCLUDE_DIR OR NOT VTERM_LIBRARY OR vterm_version VERSION_LESS 0.3)
+  message(FATAL_ERROR "libvterm >= 0.3 is needed (found: ${vterm_version}); ./dev installs it on Debian.")
+endif()
+
 # Unpacks a pinned archive, whose own warnings are not ours, into <name>_SOURCE_DIR.
 function(rex_fetch name url sha256)
   message(STATUS "${name}: nothing new enough is installed; fetching ${url}")

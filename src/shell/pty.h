@@ -14,6 +14,8 @@ namespace rex::shell {
 struct WindowSize {
   int rows;
   int cols;
+
+  bool operator==(const WindowSize&) const = default;
 };
 
 class Pty {
