@@ -16,6 +16,7 @@ import time
 import unittest
 
 os.environ.setdefault("REX_TEST_DEADLINE", "20")
+os.environ["HISTFILE"] = ""  # shells that a test types to would write into the history of whoever runs it
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from rex import Rex, RpcError, binary  # noqa: E402, F401
