@@ -169,7 +169,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void end_job(JobEnd end);
   void end_job_by_record(Incarnation& in, const Record& record);
   [[nodiscard]] std::string true_cwd(const Incarnation& in, std::string_view claimed) const;
-  Task<> await_parser();
+  Task<> await_shell();
   Task<RunResult> run_command(RunOptions options, Cancel& cancel);
   Task<RunResult> type_command(RunOptions options, Cancel& cancel);
   struct Watch;
