@@ -3,6 +3,7 @@
 Must not know any scenario. A probe waits on a fact with a deadline; nothing here sleeps to let something happen.
 """
 
+import atexit
 import base64
 import functools
 import os
@@ -16,7 +17,9 @@ import time
 import unittest
 
 os.environ.setdefault("REX_TEST_DEADLINE", "20")
-os.environ["HISTFILE"] = ""  # shells that a test types to would write into the history of whoever runs it
+# Shells that a test types to keep a history as for a person: not in the home of whoever runs the tests.
+os.environ["HOME"] = tempfile.mkdtemp(prefix="rex-home-")
+atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from rex import Rex, RpcError, binary  # noqa: E402, F401

@@ -238,7 +238,8 @@ class ShellState(RexCase):
         self.assertEqual(rex.call("process/run", command=show, env=changes)["stdout"], wanted)
         chosen = self.fresh(shell, rex=rex, env={"TERM": "vt100", "PAGER": None, "EDITOR": "ed"})
         self.ended(chosen.run('echo "$TERM ${PAGER-unset} $EDITOR"'), output="vt100 unset ed\n")
-        cleared = self.fresh(shell, rex=rex, clearEnv=True, env={"PATH": "/usr/bin:/bin"}, profile="human")
+        cleared = self.fresh(shell, rex=rex, clearEnv=True, profile="human",
+                             env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder)})
         self.assertNotRegex(cleared.run("env", quietMs=100)["output"], "GONE|LD_LIBRARY_PATH|TERM_PROGRAM")
 
     @in_shells()
