@@ -77,7 +77,7 @@ class Bash final : public Dialect {
   [[nodiscard]] bool wants_packets() const override { return false; }
 
   [[nodiscard]] std::string prologue(const ChannelPaths& paths) const override {
-    return R"(set +o history; unset HISTFILE PS1 PS2 PROMPT_COMMAND; PS0= PS1= PS2= __rex_n= __rex_o=
+    return R"([[ -o history ]] && { set +o history; history -d -1; }; unset HISTFILE PS1 PS2 PROMPT_COMMAND; PS0= PS1= PS2= __rex_n= __rex_o=
 __rex_t() {
   ((${#FUNCNAME[@]} == 1)) || return 0
   local IFS=' ' s=$1

@@ -115,7 +115,7 @@ void Program::take_reports() {
     gone_ = true;
     if (!exit_ && pid_ > 0) {  // somebody killed the guardian: what it kept together is ended as far as it can be found
       orphans_ = descendants(pid_);
-      orphans_.push_back(pid_);
+      orphans_.insert(orphans_.begin(), pid_);  // first of all: a shell would still tell of its killed child
       for (const pid_t pid : orphans_) {
         signal_descendant(pid, SIGKILL);
       }

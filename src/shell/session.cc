@@ -87,9 +87,12 @@ IncarnationOptions Session::incarnation_options(std::string cwd) const {
     const bool clean = options_.startup == Startup::clean;
     std::erase_if(options.launch.env, [clean](const std::string& v) {
       return v.starts_with("PS1=") || v.starts_with("PS2=") ||
-             (clean && v.starts_with("ENV="));  // a file sh would read
+             (clean && (v.starts_with("ENV=") || v.starts_with("HISTFILE=")));  // files that sh and bash would read
     });
     options.launch.env.insert(options.launch.env.end(), {"PS1=", "PS2="});
+    if (clean) {
+      options.launch.env.push_back("HISTFILE=");
+    }
   }
   options.launch.cwd = std::move(cwd);
   options.launch.limits = rlimits_for(options_.limits);

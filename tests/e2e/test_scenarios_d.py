@@ -173,13 +173,15 @@ class ShellState(RexCase):
         session = self.fresh(startup="interactive", env={"HOME": str(home), "HISTFILE": str(home / ".bash_history")})
         self.ended(session.run("echo $FROM_RC"), output="1\n")
         before = session.output("history")
-        self.assertIn("mine\n", before)
+        self.assertEqual(before, "    1  mine\n")
         for number in range(20):
             session.run(f"echo secret{number}")
         self.assertEqual(session.output("history"), before)
         session.run("exit")
         session.call("close")
         self.assertEqual((home / ".bash_history").read_text(), "mine\n")
+        clean = self.fresh(env={"HOME": str(home)})
+        self.assertEqual(clean.output("history; echo ${HISTFILE-unset}"), "unset\n")
 
     @in_shells()
     def test_D14_large_and_strange_environments_arrive_whole(self, session):
