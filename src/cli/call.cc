@@ -33,6 +33,7 @@ Task<int> call_and_print(Client client, std::string method, json params) {
 
 /// One run of a command, while its streams are copied.
 struct Copying {
+  std::string session;
   bool command_ended = false;
   bool failed = false;
   int open = 0;  // streams not yet copied to their end
@@ -45,7 +46,7 @@ Task<> copy_stream(Client client, std::string stream, int to, std::shared_ptr<Co
   bool more = true;
   while (more) {
     const bool last = copying->command_ended;
-    json params{{"session", "run"}, {"stream", stream}, {"offset", offset}, {"encoding", "base64"}};
+    json params{{"session", copying->session}, {"stream", stream}, {"offset", offset}, {"encoding", "base64"}};
     params["waitMs"] = last ? 0 : look_ms;
     const json read = co_await client->call("session/read", std::move(params));
     const std::string bytes = from_base64(read["data"].get<std::string>()).value_or("");
@@ -56,7 +57,7 @@ Task<> copy_stream(Client client, std::string stream, int to, std::shared_ptr<Co
 }
 
 /// Our own standard input becomes the command's. A terminal is left alone: the command gets no input from it.
-Task<> copy_input(Client client) {
+Task<> copy_input(Client client, std::string session) {
   const Executor executor = client->executor();
   std::unique_ptr<Transport> input;
   if (isatty(STDIN_FILENO) == 0) {
@@ -68,7 +69,7 @@ Task<> copy_input(Client client) {
     n = input ? co_await input->read_some(buffer) : 0;
     std::string data(buffer, n);
     while (!data.empty() || n == 0) {
-      json params{{"session", "run"}, {"data", to_base64(data)}, {"encoding", "base64"}, {"eof", n == 0}};
+      json params{{"session", session}, {"data", to_base64(data)}, {"encoding", "base64"}, {"eof", n == 0}};
       const json written = co_await client->call("session/write", std::move(params));
       if (n == 0) {
         break;
@@ -79,8 +80,8 @@ Task<> copy_input(Client client) {
 }
 
 /// Copies until the command has ended, which is when its exit code is known.
-Task<int> copy_to_end(Client client) {
-  json exit{{"session", "run"}, {"any", {{{"exit", true}}}}};
+Task<int> copy_to_end(Client client, std::string session) {
+  json exit{{"session", session}, {"any", {{{"exit", true}}}}};
   const json waited = co_await client->call("session/wait", std::move(exit));
   const json& result = waited["result"];
   if (result["exitCode"].is_number()) {
@@ -108,9 +109,10 @@ Task<int> run_and_copy(Client client, std::vector<std::string> words) {
   if (words.size() == 1) {
     words = {"/bin/sh", "-c", words[0]};
   }
-  json session{{"session", "run"}, {"argvBytes", argv_of(words)}, {"tty", false}, {"profile", "human"}};
+  json session{{"argvBytes", argv_of(words)}, {"tty", false}, {"profile", "human"}};
   const json created = co_await client->call("session/create", std::move(session));
   const auto copying = std::make_shared<Copying>();
+  copying->session = created["session"];
   const auto copied = [copying, client](std::exception_ptr failure) {
     --copying->open;
     copying->changed.notify();
@@ -123,10 +125,11 @@ Task<int> run_and_copy(Client client, std::vector<std::string> words) {
   const Executor executor = client->executor();
   spawn(executor, copy_stream(client, "stdout", STDOUT_FILENO, copying), copied);
   spawn(executor, copy_stream(client, "stderr", STDERR_FILENO, copying), copied);
-  spawn(executor, copy_input(client), [](std::exception_ptr) {});  // the command need not read what we have
+  spawn(executor, copy_input(client, copying->session),
+        [](std::exception_ptr) {});  // the command need not read what we have
   int code = 128 + SIGPIPE;
   try {
-    code = co_await copy_to_end(client);
+    code = co_await copy_to_end(client, copying->session);
   } catch (const Error&) {
     if (!copying->failed) {
       throw;
@@ -143,18 +146,18 @@ Task<int> run_and_copy(Client client, std::vector<std::string> words) {
 
 }  // namespace
 
-int call(shell::Nursery& nursery, const std::string& method, const std::string& params) {
+int call(const Where& where, const std::string& method, const std::string& params) {
   json parsed = json::parse(params.empty() ? "{}" : params, nullptr, false);
   if (parsed.is_discarded() || !is_utf8(method)) {
     std::fprintf(stderr, "rex-rpc: the %s: %s\n", parsed.is_discarded() ? "params are not JSON" : "method is no name",
                  printable(parsed.is_discarded() ? params : method).c_str());
     return 2;
   }
-  return with_client(nursery, [&](Client client) { return call_and_print(client, method, parsed); });
+  return with_client(where, [&](ClientSide&, Client client) { return call_and_print(client, method, parsed); });
 }
 
-int run(shell::Nursery& nursery, std::vector<std::string> words) {
-  return with_client(nursery, [&](Client client) { return run_and_copy(client, words); });
+int run(const Where& where, std::vector<std::string> words) {
+  return with_client(where, [&](ClientSide&, Client client) { return run_and_copy(client, words); });
 }
 
 }  // namespace rex::cli

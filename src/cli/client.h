@@ -1,18 +1,60 @@
-// A client in the same process: a connection to an instance of its own, through a socket pair, so that the command line
-// goes the very way every client goes.
+// The command line as a client: of an instance in the same process, or of one that others started. Either way it goes
+// the very way every client goes.
 #pragma once
 
+#include <asio/signal_set.hpp>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
-#include "cli/server.h"
+#include "rpc/connection.h"
+#include "shell/nursery.h"
 
 namespace rex::cli {
 
 using Client = std::shared_ptr<rpc::Connection>;
 
-/// Runs `task` with a client of a fresh instance, and ends all it started before it returns the task's exit code.
-/// An error that escapes is told on standard error: then it is 1. SIGINT, SIGTERM and SIGHUP end it with 128 + number.
-int with_client(shell::Nursery& nursery, std::function<Task<int>(Client)> task);
+/// Where a command finds its instance.
+struct Where {
+  shell::Nursery* nursery = nullptr;  // for an instance of its own, when no address is given
+  std::string address;                // unix:PATH, or the name of an instance or the beginning of it
+  bool is_private = false;            // an instance of its own is not to be found by others
+};
+
+/// All connections of one command, and what they tell unasked.
+class ClientSide {
+ public:
+  explicit ClientSide(Executor executor);
+  ~ClientSide();
+  ClientSide(const ClientSide&) = delete;
+  ClientSide& operator=(const ClientSide&) = delete;
+
+  [[nodiscard]] Executor executor() const { return executor_; }
+  Client connect(std::unique_ptr<Transport> transport);
+  /// Who is told of notifications; one at a time.
+  void hear(std::function<void(const std::string& method, const nlohmann::json& params)> hear);
+  /// Runs the command to its end, and then ends its connections. An error that escapes is told on standard error, and
+  /// the exit code is 1. SIGINT, SIGTERM, SIGQUIT and SIGHUP end it with 128 + number.
+  Task<> run(std::function<Task<int>(ClientSide&)> command, int& code);
+
+ private:
+  class Ears;
+  Executor executor_;
+  std::unique_ptr<Ears> ears_;
+  std::vector<Client> connections_;
+  asio::basic_signal_set<Executor> signals_;
+  int signal_ = 0;
+};
+
+/// Asks with a deadline: an instance that is stopped takes connections and never answers. Throws Overloaded then.
+Task<nlohmann::json> ask(Client client, std::string method, nlohmann::json params, Milliseconds patience);
+
+/// Runs a command that needs one instance: the one at an address, or one of its own, which ends with the command.
+int with_client(const Where& where, std::function<Task<int>(ClientSide&, Client)> command);
+
+/// Runs a command that looks for instances itself.
+int without_instance(std::function<Task<int>(ClientSide&)> command);
 
 }  // namespace rex::cli

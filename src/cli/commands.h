@@ -1,21 +1,48 @@
-// The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage; `run` returns its command's.
+// The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage; `run` and `shell` return
+// their command's.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "shell/nursery.h"
+#include "cli/client.h"
 
 namespace rex::cli {
 
 /// Serves one client on standard input and output, to the end of input.
-int serve_stdio(shell::Nursery& nursery);
+int serve_stdio(shell::Nursery& nursery, bool is_private);
 
-/// Sends one request to an instance of its own and prints the result, or the error on standard error.
-int call(shell::Nursery& nursery, const std::string& method, const std::string& params);
+/// Serves whoever connects to `address`, unix:PATH, until SIGINT, SIGTERM or SIGHUP.
+int serve_listening(shell::Nursery& nursery, const std::string& address, bool is_private);
+
+/// Sends one request and prints the result, or the error on standard error.
+int call(const Where& where, const std::string& method, const std::string& params);
 
 /// Runs a command with its output as it comes. One word is a command line for sh, several are a program's argv.
-int run(shell::Nursery& nursery, std::vector<std::string> words);
+int run(const Where& where, std::vector<std::string> words);
+
+/// Lists the sessions of every instance of this user, or of the one at `address`.
+int sessions(const std::string& address, bool as_json);
+
+struct LogsOptions {
+  std::string session;
+  bool follow = false;
+  std::optional<std::int64_t> from;  // absent: the oldest byte there is
+};
+/// Prints what a session has written.
+int logs(const std::string& address, LogsOptions options);
+
+/// Ends sessions with all they started.
+int kill(const std::string& address, std::vector<std::string> names);
+
+struct ShellOptions {
+  std::string session;  // empty: a new one of the user's own shell
+  bool takeover = false;
+};
+/// A person's terminal on a session.
+int shell(const Where& where, ShellOptions options);
 
 /// Says what this machine offers and what it lacks.
 int doctor(shell::Nursery& nursery);

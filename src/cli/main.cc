@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ constexpr const char* welcome =
 answers from its standard output. You are at a terminal, so nothing is served. Try:
 
   rex-rpc run 'uname -a'                                    run a command, with its exit code
+  rex-rpc shell                                             a shell that others can watch and find
+  rex-rpc sessions                                          every session there is, of agents too
   rex-rpc call session/list                                 send one request, see the answer
   printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"process/run","params":{"command":"uname -a"}}' | rex-rpc
   rex-rpc schema                                            every method, as an OpenRPC document
@@ -36,9 +39,81 @@ constexpr const char* examples = R"(Examples:
   rex-rpc run ls -l '/a dir'                several words are one program and its arguments
   rex-rpc call process/run '{"command": "id", "timeoutMs": 5000}'
   rex-rpc call file/read '{"path": "/etc/hostname"}'
+  rex-rpc sessions                          every session of yours on this machine, also those of agents
+  rex-rpc shell 4711/main                   watch one; Enter ~ t types into it, Enter ~ . leaves
+  rex-rpc logs --follow main                the same for a pipe
 
-Exit codes: 0 done, 1 failed, 2 wrong usage; `run` exits with its command's code.
+Exit codes: 0 done, 1 failed, 2 wrong usage; `run` and `shell` exit with their command's code.
 Logs go to standard error (--log LEVEL), never to standard output.)";
+
+constexpr const char* sessions_help =
+    "Every session of yours on this machine, whoever started it: `INSTANCE/SESSION` names one for shell, logs and "
+    "kill.\n"
+    "WRITER is whoever holds the lease on typing. What does not answer is told on standard error.";
+
+constexpr const char* session_name_help =
+    "SESSION, or INSTANCE/SESSION; the beginning of the instance's name is enough";
+
+constexpr const char* shell_help =
+    R"(A terminal on a session. Without SESSION it is a new one of your own shell, which ends with it and which others can
+watch meanwhile. With SESSION you first only watch, whoever drives it, and it stays in the size it has. Keys:
+
+  Enter ~ .   leave; the session goes on, in the size it had before
+  Enter ~ t   type: you hold the lease, and other clients cannot run commands or type until you hand it back
+  Enter ~ T   the same, also when another person holds it, who then watches
+  Enter ~ w   hand it back and watch on
+  Enter ~ ?   these keys
+  Enter ~ ~   a ~ for the program
+
+At the prompt of an agent's shell, which has none of its own, you are given one: a line typed there is run as the agent's
+commands are. Exits with the code of the session's program when that ends.)";
+
+/// The commands that are about sessions of others.
+struct Attending {
+  CLI::App* sessions = nullptr;
+  CLI::App* logs = nullptr;
+  CLI::App* kill = nullptr;
+  CLI::App* shell = nullptr;
+  bool as_json = false;
+  LogsOptions logs_options;
+  std::vector<std::string> killed;
+  ShellOptions shell_options;
+};
+
+void add_attending(CLI::App& app, Attending& to) {
+  to.shell = app.add_subcommand("shell", "Your terminal on a session: watch it, type into it, hand it back");
+  to.shell->add_option("SESSION", to.shell_options.session, session_name_help);
+  to.shell->add_flag("--takeover", to.shell_options.takeover, "Type at once, whoever else does");
+  to.shell->footer(shell_help);
+  to.sessions = app.add_subcommand("sessions", "List the sessions of every instance");
+  to.sessions->add_flag("--json", to.as_json, "As an array of SessionInfo, each with its `instance`");
+  to.sessions->footer(sessions_help);
+  to.logs = app.add_subcommand("logs", "Print what a session has written");
+  to.logs->add_option("SESSION", to.logs_options.session, session_name_help)->required();
+  to.logs->add_flag("-f,--follow", to.logs_options.follow, "Go on until the session ends");
+  to.logs->add_option("--from", to.logs_options.from, "Offset of the first byte; else the oldest that is kept")
+      ->check(CLI::NonNegativeNumber);
+  to.logs->footer("The bytes as they are; on a terminal without colours, and with control characters as \\xHH.");
+  to.kill = app.add_subcommand("kill", "End sessions with all they started, and name what is left");
+  to.kill->add_option("SESSION", to.killed, session_name_help)->required();
+}
+
+/// The exit code of one of them that needs no instance of its own.
+std::optional<int> attend(const Attending& chosen, const Where& where) {
+  if (chosen.sessions->parsed()) {
+    return sessions(where.address, chosen.as_json);
+  }
+  if (chosen.logs->parsed()) {
+    return logs(where.address, chosen.logs_options);
+  }
+  if (chosen.kill->parsed()) {
+    return kill(where.address, chosen.killed);
+  }
+  if (chosen.shell->parsed() && !chosen.shell_options.session.empty()) {
+    return shell(where, chosen.shell_options);
+  }
+  return std::nullopt;
+}
 
 int print_schema() {
   const std::string_view document = wire::openrpc_document();
@@ -66,9 +141,15 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
 
-  CLI::App* serve = app.add_subcommand("serve", "Serve one client; what `rex-rpc` does when its input is no terminal");
+  Where where;
+  app.add_flag("--private", where.is_private,
+               "Keep the instance out of the runtime directory, where your other programs find it");
+
+  CLI::App* serve = app.add_subcommand("serve", "Serve clients; what `rex-rpc` does when its input is no terminal");
   bool on_stdio = true;
-  serve->add_flag("--stdio", on_stdio, "On standard input and output (the only way there is yet)");
+  serve->add_flag("--stdio", on_stdio, "One client, on standard input and output (the default)");
+  std::string listen;
+  serve->add_option("--listen", listen, "Any number of clients of this user, on a socket: unix:PATH");
 
   CLI::App* call_command = app.add_subcommand("call", "Send one request and print its result");
   std::string method;
@@ -84,6 +165,14 @@ int main(int argc, char** argv) {
       ->required();
   run_command->prefix_command(false);
   run_command->positionals_at_end(true);
+
+  Attending attending;
+  add_attending(app, attending);
+  for (CLI::App* const command :
+       {call_command, run_command, attending.sessions, attending.logs, attending.kill, attending.shell}) {
+    command->add_option("--connect", where.address,
+                        "An instance that runs: its name or the beginning of it (`rex-rpc sessions`), or unix:PATH");
+  }
 
   CLI::App* schema = app.add_subcommand("schema", "Print the contract: an OpenRPC document with every method");
   CLI::App* doctor_command = app.add_subcommand("doctor", "Say what this machine offers and what it lacks");
@@ -101,18 +190,28 @@ int main(int argc, char** argv) {
     std::fputs(welcome, stdout);
     return 0;
   }
+  if (const std::optional<int> code = attend(attending, where)) {
+    return *code;
+  }
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error of write, for file/write and the journal's spool
   shell::Nursery nursery;         // forks: before anything else is made
+  where.nursery = &nursery;
   if (call_command->parsed()) {
-    return call(nursery, method, params);
+    return call(where, method, params);
   }
   if (run_command->parsed()) {
-    return run(nursery, words);
+    return run(where, words);
+  }
+  if (attending.shell->parsed()) {
+    return shell(where, attending.shell_options);
   }
   if (doctor_command->parsed()) {
     return doctor(nursery);
   }
-  return serve_stdio(nursery);
+  if (!listen.empty()) {
+    return serve_listening(nursery, listen, where.is_private);
+  }
+  return serve_stdio(nursery, where.is_private);
 }
 
 }  // namespace

@@ -1,17 +1,20 @@
-// `rex-rpc serve --stdio`.
+// `rex-rpc serve`: on standard input and output, or on a socket.
 #include <spdlog/spdlog.h>
 
 #include <asio/signal_set.hpp>
 #include <csignal>
+#include <cstdio>
 #include <utility>
 
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/server.h"
 #include "transports/stdio.h"
+#include "transports/unix.h"
 
 namespace rex::cli {
 
-int serve_stdio(shell::Nursery& nursery) {
+int serve_stdio(shell::Nursery& nursery, bool is_private) {
   Server server(nursery);
   const std::shared_ptr<rpc::Connection> connection =
       server.connect(transports::take_over_stdio(server.loop().get_executor()));
@@ -37,8 +40,35 @@ int serve_stdio(shell::Nursery& nursery) {
     signals.cancel();
     server.end();
   });
+  if (!is_private) {
+    server.publish();
+  }
   server.run();
   return exit_code;
+}
+
+int serve_listening(shell::Nursery& nursery, const std::string& address, bool is_private) {
+  constexpr std::string_view scheme = "unix:";
+  if (!address.starts_with(scheme) || address.size() == scheme.size()) {
+    std::fprintf(stderr, "rex-rpc: cannot listen at %s: the address of a socket is unix:PATH\n",
+                 printable(address).c_str());
+    return 2;
+  }
+  ::signal(SIGPIPE, SIG_IGN);
+  Server server(nursery);
+  asio::basic_signal_set<Executor> signals(server.loop().get_executor(), SIGHUP, SIGINT, SIGTERM);
+  signals.async_wait([&server](const std::error_code& error, int) {
+    if (!error) {
+      server.end();
+    }
+  });
+  server.listen(
+      std::make_shared<transports::UnixListener>(server.loop().get_executor(), address.substr(scheme.size())));
+  if (!is_private) {
+    server.publish();
+  }
+  server.run();
+  return 0;
 }
 
 }  // namespace rex::cli

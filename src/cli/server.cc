@@ -1,9 +1,14 @@
 #include "cli/server.h"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
-#include <string>
+#include <cstdio>
 #include <utility>
+
+#include "base/error.h"
+#include "base/time.h"
+#include "cli/instances.h"
 
 namespace rex::cli {
 namespace {
@@ -14,15 +19,30 @@ constexpr Milliseconds farewell{300};
 // What tasks of closed sessions may need to notice. Nothing is lost if they do not.
 constexpr Milliseconds last_turns{100};
 
+// An instance that lives shorter than this never touches the runtime directory, and no first answer waits for it.
+constexpr Milliseconds before_publishing{20};
+
+std::string new_instance_name() {
+  const timespec now = now_utc();
+  char text[40];
+  const auto moment = static_cast<unsigned>(now.tv_sec * 1000 + now.tv_nsec / 1'000'000);
+  std::snprintf(text, sizeof text, "%d-%08x", static_cast<int>(getpid()), moment);
+  return text;
+}
+
 }  // namespace
 
 Server::Server(shell::Nursery& nursery)
-    : sessions_(loop_.get_executor(), nursery, workers_), router_(table_), workers_(loop_.get_executor()) {
-  methods::bind_all(table_, loop_.get_executor(), nursery, sessions_, workers_);
+    : instance_(new_instance_name()),
+      sessions_(loop_.get_executor(), nursery, workers_),
+      router_(table_),
+      workers_(loop_.get_executor()) {
+  methods::bind_all(table_, loop_.get_executor(), instance_, nursery, sessions_, workers_);
 }
 
 std::shared_ptr<rpc::Connection> Server::connect(std::unique_ptr<Transport> transport) {
   rpc::Connection::Options options;
+  options.number = next_client_++;
   options.log = [](std::string_view line) { spdlog::info("{}", line); };
   return std::make_shared<rpc::Connection>(loop_.get_executor(), std::move(transport), router_, std::move(options));
 }
@@ -34,8 +54,71 @@ void Server::run() {
 }
 
 Task<> Server::serve(std::shared_ptr<rpc::Connection> connection) {
+  clients_[connection->number()] = connection;
   co_await connection->run();
   co_await sessions_.close_all_of(methods::owner_of(*connection), farewell);
+  clients_.erase(connection->number());
+  changed_.notify();
+}
+
+void Server::listen(std::shared_ptr<transports::UnixListener> listener) {
+  listeners_.push_back(listener);
+  spawn(loop_.get_executor(), accept_clients(std::move(listener)));
+}
+
+Task<> Server::accept_clients(std::shared_ptr<transports::UnixListener> listener) {
+  while (std::unique_ptr<Transport> transport = co_await listener->accept()) {
+    if (clients_.size() >= max_clients || ending_) {
+      spdlog::warn("a client was turned away: {} are being served", clients_.size());
+      continue;
+    }
+    const std::shared_ptr<rpc::Connection> client = connect(std::move(transport));
+    spawn(loop_.get_executor(), serve(client), [](std::exception_ptr failure) {
+      if (failure) {
+        spdlog::error("a client was served badly");
+      }
+    });
+  }
+}
+
+void Server::publish() { spawn(loop_.get_executor(), publish_soon()); }
+
+Task<> Server::publish_soon() {
+  Waiter waiter(loop_.get_executor());
+  waiter.subscribe(changed_);
+  const TimePoint begin = Clock::now();
+  while (!ending_ && Clock::now() < begin + before_publishing) {
+    co_await waiter.until(begin + before_publishing);
+  }
+  if (ending_) {
+    co_return;
+  }
+  try {
+    const auto directory = std::make_shared<transports::PrivateDirectory>(transports::runtime_directory());
+    listen(std::make_shared<transports::UnixListener>(loop_.get_executor(), directory, instance_ + socket_suffix));
+  } catch (const Error& error) {
+    spdlog::warn("other programs cannot find this instance: {}", error.message());
+  }
+}
+
+void Server::end() { spawn(loop_.get_executor(), end_clients()); }
+
+Task<> Server::end_clients() {
+  ending_ = true;
+  changed_.notify();
+  for (const std::shared_ptr<transports::UnixListener>& listener : listeners_) {
+    listener->close();
+  }
+  listeners_.clear();
+  Waiter waiter(loop_.get_executor());
+  waiter.subscribe(changed_);
+  while (!clients_.empty()) {
+    for (const auto& [number, client] : clients_) {
+      client->close("the instance ends");
+    }
+    co_await waiter.until(never);
+  }
+  loop_.stop();
 }
 
 }  // namespace rex::cli

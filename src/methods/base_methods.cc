@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "base/encoding.h"
 #include "base/error.h"
@@ -86,6 +87,9 @@ wire::InitializeResult initialize(const wire::InitializeParams& params, rpc::Cal
   if (params.processId) {
     watch_client(*params.processId, call.connection(), executor);
   }
+  if (params.clientInfo) {
+    call.connection()->set_peer_name(params.clientInfo->name);
+  }
   wire::InitializeResult result;
   result.protocolVersion = "1.0";
   result.serverInfo = {"rex-rpc", std::string(version)};
@@ -99,13 +103,9 @@ wire::InitializeResult initialize(const wire::InitializeParams& params, rpc::Cal
 
 }  // namespace
 
-shell::Owner owner_of(const rpc::Connection& connection) {
-  return static_cast<shell::Owner>(reinterpret_cast<std::uintptr_t>(&connection));
-}
+shell::Owner owner_of(const rpc::Connection& connection) { return connection.number(); }
 
-void bind_base(rpc::MethodTable& table, Executor executor) {
-  // A process is told from every other by its machine's boot, its number and when it started.
-  const std::string instance = std::to_string(getpid()) + "@" + format_time(now_utc());
+void bind_base(rpc::MethodTable& table, Executor executor, std::string instance) {
   bind<wire::Initialize>(table, [executor, instance](const wire::InitializeParams& params, rpc::Call& call) {
     return initialize(params, call, executor, instance);
   });
@@ -121,10 +121,11 @@ void bind_base(rpc::MethodTable& table, Executor executor) {
       "exit", [](const nlohmann::json&, const std::shared_ptr<rpc::Connection>& from) { from->close(exit_reason); });
 }
 
-void bind_all(rpc::MethodTable& table, Executor executor, shell::Nursery& nursery, shell::Sessions& sessions,
-              Workers& workers) {
-  bind_base(table, executor);
+void bind_all(rpc::MethodTable& table, Executor executor, std::string instance, shell::Nursery& nursery,
+              shell::Sessions& sessions, Workers& workers) {
+  bind_base(table, executor, std::move(instance));
   bind_sessions(table, executor, sessions);
+  bind_attachments(table, sessions);
   bind_processes(table, executor, nursery);
   bind_files(table, workers);
 }

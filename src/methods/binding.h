@@ -29,4 +29,13 @@ void bind(rpc::MethodTable& table, Handler handler) {
              [handler](nlohmann::json params, rpc::Call& call) { return answer<M>(handler, std::move(params), call); });
 }
 
+/// `handler(Params, from)` takes a notification of the client.
+template <class M, class Handler>
+void bind_notification(rpc::MethodTable& table, Handler handler) {
+  table.bind_notification(std::string(M::name),
+                          [handler](nlohmann::json params, const std::shared_ptr<rpc::Connection>& from) {
+                            handler(wire::read<typename M::Params>(params), from);
+                          });
+}
+
 }  // namespace rex::methods

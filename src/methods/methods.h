@@ -7,12 +7,13 @@
 
 namespace rex::methods {
 
-/// Binds every method of the schema. What is passed by reference must outlive the table.
-void bind_all(rpc::MethodTable& table, Executor executor, shell::Nursery& nursery, shell::Sessions& sessions,
-              Workers& workers);
+/// Binds every method of the schema. What is passed by reference must outlive the table; `instance` is our name.
+void bind_all(rpc::MethodTable& table, Executor executor, std::string instance, shell::Nursery& nursery,
+              shell::Sessions& sessions, Workers& workers);
 
-void bind_base(rpc::MethodTable& table, Executor executor);
+void bind_base(rpc::MethodTable& table, Executor executor, std::string instance);
 void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions);
+void bind_attachments(rpc::MethodTable& table, shell::Sessions& sessions);
 void bind_processes(rpc::MethodTable& table, Executor executor, shell::Nursery& nursery);
 void bind_files(rpc::MethodTable& table, Workers& workers);
 

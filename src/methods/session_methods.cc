@@ -194,6 +194,7 @@ Task<wire::SessionInfo> create(wire::SessionCreateParams params, rpc::Call& call
 Task<wire::RunResult> run(wire::SessionRunParams params, rpc::Call& call, shell::Sessions& sessions,
                           Executor executor) {
   const std::shared_ptr<shell::Session> session = sessions.find(params.session);
+  session->require_writer(call.connection()->number());
   const std::shared_ptr<LiveOutput> live = prepare_live(params, session, call);
   shell::RunOptions options = run_options(std::move(params));
   if (live) {
@@ -308,6 +309,7 @@ Task<wire::SessionWriteResult> write(wire::SessionWriteParams params, rpc::Call&
   shell::Typing typing{bytes_of(std::move(params.data).value_or(""), params.encoding, "data"), params.submit,
                        params.eof, params.secret};
   const std::shared_ptr<shell::Session> session = sessions.find(params.session);
+  session->require_writer(call.connection()->number());
   const std::size_t accepted = co_await session->write(std::move(typing), call.cancel());
   co_return wire::SessionWriteResult{static_cast<std::int64_t>(accepted), session->input_offset()};
 }

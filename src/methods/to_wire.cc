@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/encoding.h"
+#include "base/error.h"
 #include "base/time.h"
 
 namespace rex::methods {
@@ -103,6 +104,7 @@ wire::SessionInfo to_wire(const shell::SessionInfo& info) {
   }
   out.job = info.job;
   out.waiting = to_wire(info.waiting);
+  out.writer = info.writer;
   out.generation = info.generation;
   if (info.startup) {
     out.startup = wire::StartupReport{info.startup->output, info.startup->sourced, info.startup->duration_ms,
@@ -174,6 +176,33 @@ wire::RunResult to_wire(shell::RunResult result) {
   out.survivors = to_wire(result.survivors);
   if (result.restarted) {
     out.restarted = wire::Restarted{result.restarted->cause, result.restarted->exit_code};
+  }
+  return out;
+}
+
+wire::SessionEventParams to_wire(const shell::SessionEvent& event) {
+  using Kind = shell::SessionEvent::Kind;
+  wire::SessionEventParams out;
+  out.session = event.session;
+  out.event = static_cast<wire::EventKind>(event.kind);  // the same, in the same order
+  out.state = to_wire(event.state);
+  out.offset = static_cast<std::int64_t>(event.at);
+  out.job = event.job;
+  if (event.run_state) {
+    out.result = to_wire(*event.run_state);
+  }
+  out.exitCode = event.exit_code;
+  if (event.signal) {
+    out.signal = signal_name(*event.signal);
+  }
+  if (event.kind == Kind::restarted) {
+    out.cause = event.cause;
+  } else if (event.kind == Kind::cwd) {
+    out.cwd = event.text;
+  } else if (event.kind == Kind::title) {
+    out.title = printable(event.text);
+  } else if (event.kind == Kind::writer_changed && !event.text.empty()) {
+    out.writer = event.text;
   }
   return out;
 }

@@ -27,5 +27,7 @@ std::optional<wire::Waiting> to_wire(const std::optional<shell::Waiting>& waitin
 wire::SessionState to_wire(shell::SessionState state);
 wire::SessionInfo to_wire(const shell::SessionInfo& info);
 wire::RunResult to_wire(shell::RunResult result);
+/// Without the attachment, which is the connection's.
+wire::SessionEventParams to_wire(const shell::SessionEvent& event);
 
 }  // namespace rex::methods

@@ -386,6 +386,82 @@ void members(auto& f, Is<SessionListResult> auto& x) {
   f.required("sessions", x.sessions);
 }
 
+void members(auto& f, Is<SessionAttachParams> auto& x) {
+  f.required("session", x.session);
+  f.optional("stream", x.stream);
+  f.optional("offset", x.offset, within(0, max_safe));
+  f.optional("role", x.role);
+  f.optional("takeover", x.takeover);
+  f.optional("window", x.window, within(4096, 67'108'864));
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<SessionAttachResult> auto& x) {
+  f.required("attachment", x.attachment);
+  f.required("info", x.info);
+}
+
+void members(auto& f, Is<SessionDetachParams> auto& x) {
+  f.required("attachment", x.attachment);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<SessionAckParams> auto& x) {
+  f.required("attachment", x.attachment);
+  f.required("offset", x.offset, within(0, max_safe));
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<SessionSubscribeParams> auto& x) {
+  f.optional("session", x.session);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<SessionSubscribeResult> auto& x) {
+  f.required("attachment", x.attachment);
+}
+
+void members(auto& f, Is<SessionUnsubscribeParams> auto& x) {
+  f.required("attachment", x.attachment);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<Gap> auto& x) {
+  f.required("from", x.from, within(0, max_safe));
+  f.required("to", x.to, within(0, max_safe));
+}
+
+void members(auto& f, Is<SessionOutputParams> auto& x) {
+  f.required("session", x.session);
+  f.required("attachment", x.attachment);
+  f.optional("stream", x.stream);
+  f.required("offset", x.offset, within(0, max_safe));
+  f.required("next", x.next, within(0, max_safe));
+  f.required("data", x.data);
+  f.required("encoding", x.encoding);
+  f.optional("gap", x.gap);
+  f.optional("eof", x.eof);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<SessionEventParams> auto& x) {
+  f.required("session", x.session);
+  f.required("attachment", x.attachment);
+  f.required("event", x.event);
+  f.required("state", x.state);
+  f.required("offset", x.offset, within(0, max_safe));
+  f.optional("job", x.job);
+  f.optional("result", x.result);
+  f.optional("exitCode", x.exitCode);
+  f.optional("signal", x.signal);
+  f.optional("cause", x.cause);
+  f.optional("cwd", x.cwd, os);
+  f.optional("title", x.title);
+  f.optional("writer", x.writer);
+  f.optional("lost", x.lost, within(0, max_safe));
+  f.optional("host", x.host);
+}
+
 void members(auto& f, Is<ProcessRunParams> auto& x) {
   f.required("command", x.command, os_command.within(1, max_safe));
   f.optional("cwd", x.cwd, os);
@@ -629,6 +705,20 @@ template SessionInfoParams read(const json&);
 template json write(const SessionInfoParams&);
 template SessionListParams read(const json&);
 template json write(const SessionListParams&);
+template SessionAttachParams read(const json&);
+template json write(const SessionAttachParams&);
+template SessionDetachParams read(const json&);
+template json write(const SessionDetachParams&);
+template SessionAckParams read(const json&);
+template json write(const SessionAckParams&);
+template SessionSubscribeParams read(const json&);
+template json write(const SessionSubscribeParams&);
+template SessionUnsubscribeParams read(const json&);
+template json write(const SessionUnsubscribeParams&);
+template SessionOutputParams read(const json&);
+template json write(const SessionOutputParams&);
+template SessionEventParams read(const json&);
+template json write(const SessionEventParams&);
 template ProcessRunParams read(const json&);
 template json write(const ProcessRunParams&);
 template FileReadParams read(const json&);
@@ -681,6 +771,10 @@ template SessionCloseResult read_result(const json&);
 template json write(const SessionCloseResult&);
 template SessionListResult read_result(const json&);
 template json write(const SessionListResult&);
+template SessionAttachResult read_result(const json&);
+template json write(const SessionAttachResult&);
+template SessionSubscribeResult read_result(const json&);
+template json write(const SessionSubscribeResult&);
 template ProcessRunResult read_result(const json&);
 template json write(const ProcessRunResult&);
 template FileReadResult read_result(const json&);

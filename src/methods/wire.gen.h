@@ -57,6 +57,11 @@ inline constexpr std::int64_t startupTimeoutMs = 10'000;
 inline constexpr std::int64_t journalBytes = 67'108'864;
 /// Memory of all journals together, beside 4 KiB for each; what does not fit is in their files.
 inline constexpr std::int64_t journalMemoryBytes = 67'108'864;
+/// How far an attachment runs ahead of the last `session/ack` unless given.
+inline constexpr std::int64_t window = 1'048'576;
+inline constexpr std::int64_t attachments = 1'000;  ///< Attachments and subscriptions of one connection.
+/// Events kept for an attachment whose client does not read; older ones are counted as `lost`.
+inline constexpr std::int64_t keptEvents = 1'000;
 inline constexpr std::int64_t maxOutputBytes = 65'536;  ///< Output in one result unless given.
 /// Data in one answer of session/read unless given; the most is also that of one file/read.
 inline constexpr std::int64_t read_maxBytes = 1'048'576;
@@ -85,6 +90,9 @@ inline constexpr auto all = std::to_array<std::pair<std::string_view, std::int64
     {"startupTimeoutMs", startupTimeoutMs},
     {"journalBytes", journalBytes},
     {"journalMemoryBytes", journalMemoryBytes},
+    {"window", window},
+    {"attachments", attachments},
+    {"keptEvents", keptEvents},
     {"maxOutputBytes", maxOutputBytes},
     {"read.maxBytes", read_maxBytes},
     {"read.lineScanBytes", read_lineScanBytes},
@@ -584,6 +592,95 @@ struct SessionListResult {
   std::vector<SessionInfo> sessions;
 };
 
+/// writer: holds the lease on typing; while it is held, no other connection's session/write and session/run is taken.
+enum class Role { observer, writer };
+template <>
+inline constexpr auto names<Role> = std::to_array<std::string_view>({"observer", "writer"});
+
+struct SessionAttachParams {
+  std::string session;
+  Stream stream = Stream::stdout_;
+  std::optional<std::int64_t> offset;  ///< Absent: the end, only what comes from now on.
+  Role role = Role::observer;
+  bool takeover = false;  ///< Take the lease on typing from whoever holds it. Only with the role `writer`.
+  std::int64_t window = 1048576;
+  std::string host;
+};
+
+struct SessionAttachResult {
+  std::string attachment;  ///< Names it on this connection.
+  SessionInfo info;
+};
+
+struct SessionDetachParams {
+  std::string attachment;
+  std::string host;
+};
+
+struct SessionAckParams {
+  std::string attachment;
+  std::int64_t offset = 0;
+  std::string host;
+};
+
+struct SessionSubscribeParams {
+  std::optional<std::string> session;  ///< Absent: every session there is and will be.
+  std::string host;
+};
+
+struct SessionSubscribeResult {
+  std::string attachment;
+};
+
+struct SessionUnsubscribeParams {
+  std::string attachment;
+  std::string host;
+};
+
+/// Bytes that the journal lost before they could be sent.
+struct Gap {
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+};
+
+struct SessionOutputParams {
+  std::string session;
+  std::string attachment;
+  Stream stream = Stream::stdout_;
+  std::int64_t offset = 0;  ///< Of the first byte of `data`.
+  std::int64_t next = 0;  ///< Behind the last byte of `data`: what to acknowledge once it is consumed.
+  std::string data;
+  Encoding encoding{};
+  std::optional<Gap> gap;  ///< Lost before `data`.
+  std::optional<bool> eof;  ///< Nothing more will come: the session has ended, and with it the attachment.
+  std::string host;
+};
+
+enum class EventKind { jobStarted, jobEnded, waitingInput, shellExited, restarted, cwd, title, bell, writerChanged,
+  stateChanged };
+template <>
+inline constexpr auto names<EventKind> = std::to_array<std::string_view>(
+    {"jobStarted", "jobEnded", "waitingInput", "shellExited", "restarted", "cwd", "title", "bell", "writerChanged",
+     "stateChanged"});
+
+struct SessionEventParams {
+  std::string session;
+  std::string attachment;
+  EventKind event{};
+  SessionState state{};  ///< The session's, just then.
+  std::int64_t offset = 0;  ///< Where the journal of stdout ended just then.
+  std::optional<std::string> job;  ///< jobStarted, jobEnded, waitingInput.
+  std::optional<RunState> result;  ///< jobEnded: how.
+  std::optional<std::int64_t> exitCode;  ///< jobEnded, shellExited, restarted; absent where there is none.
+  std::optional<std::string> signal;  ///< jobEnded, shellExited.
+  std::optional<std::string> cause;  ///< restarted: why, as in a RunResult.
+  std::optional<std::string> cwd;
+  std::optional<std::string> title;
+  std::optional<std::string> writer;  ///< writerChanged: who may type from now on; absent: nobody in particular.
+  std::optional<std::int64_t> lost;  ///< Events before this one that were dropped, because the client did not read.
+  std::string host;
+};
+
 struct ProcessRunParams {
   /// A string runs through `/bin/sh -c`, an array as it is.
   std::variant<std::string, std::vector<std::string>> command;
@@ -923,6 +1020,45 @@ struct SessionList {
   using Params = SessionListParams;
   using Result = SessionListResult;
 };
+/// Follow a session: its output from an offset on, as `session/output`, and what happens in it, as `session/event`.
+struct SessionAttach {
+  static constexpr std::string_view name = "session/attach";
+  using Params = SessionAttachParams;
+  using Result = SessionAttachResult;
+};
+/// End an attachment, and the lease on typing if it holds that.
+struct SessionDetach {
+  static constexpr std::string_view name = "session/detach";
+  using Params = SessionDetachParams;
+  using Result = Done;
+};
+/// Everything of an attachment's output below `offset` has been consumed.
+struct SessionAck {
+  static constexpr std::string_view name = "session/ack";
+  using Params = SessionAckParams;
+};
+/// Be told what happens in a session, or in all of this instance, as `session/event`, without its output.
+struct SessionSubscribe {
+  static constexpr std::string_view name = "session/subscribe";
+  using Params = SessionSubscribeParams;
+  using Result = SessionSubscribeResult;
+};
+/// End a subscription.
+struct SessionUnsubscribe {
+  static constexpr std::string_view name = "session/unsubscribe";
+  using Params = SessionUnsubscribeParams;
+  using Result = Done;
+};
+/// The next piece of an attachment's output.
+struct SessionOutput {
+  static constexpr std::string_view name = "session/output";
+  using Params = SessionOutputParams;
+};
+/// Something has happened in a session.
+struct SessionEvent {
+  static constexpr std::string_view name = "session/event";
+  using Params = SessionEventParams;
+};
 /// Run one program to its end.
 struct ProcessRun {
   static constexpr std::string_view name = "process/run";
@@ -1013,6 +1149,10 @@ inline constexpr std::array requests{
     SessionClose::name,
     SessionInfoMethod::name,
     SessionList::name,
+    SessionAttach::name,
+    SessionDetach::name,
+    SessionSubscribe::name,
+    SessionUnsubscribe::name,
     ProcessRun::name,
     FileRead::name,
     FileWrite::name,
@@ -1032,11 +1172,14 @@ inline constexpr std::array client_notifications{
     Initialized::name,
     Exit::name,
     CancelRequest::name,
+    SessionAck::name,
 };
 
 /// What a server sends.
 inline constexpr std::array server_notifications{
     Progress::name,
+    SessionOutput::name,
+    SessionEvent::name,
 };
 
 /// Calls `visit` with the tag of every method.
@@ -1061,6 +1204,13 @@ void for_each_method(Visit visit) {
   visit(SessionClose{});
   visit(SessionInfoMethod{});
   visit(SessionList{});
+  visit(SessionAttach{});
+  visit(SessionDetach{});
+  visit(SessionAck{});
+  visit(SessionSubscribe{});
+  visit(SessionUnsubscribe{});
+  visit(SessionOutput{});
+  visit(SessionEvent{});
   visit(ProcessRun{});
   visit(FileRead{});
   visit(FileWrite{});

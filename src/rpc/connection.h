@@ -62,6 +62,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Options {
     Limits limits;
     bool trusted = true;
+    std::uint64_t number = 0;  // of no other connection of this process
     /// Where incidents and reasons for closing are told; never the peer's payload.
     std::function<void(std::string_view)> log;
   };
@@ -88,6 +89,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] const std::string& close_reason() const { return close_reason_; }
 
   Lifecycle& lifecycle() { return lifecycle_; }
+  /// Tells it from every other connection there is or was.
+  [[nodiscard]] std::uint64_t number() const { return options_.number; }
+  /// What the peer calls itself; not to be trusted.
+  [[nodiscard]] const std::string& peer_name() const { return peer_name_; }
+  void set_peer_name(std::string name) { peer_name_ = std::move(name); }
   [[nodiscard]] const Limits& limits() const { return options_.limits; }
   [[nodiscard]] Executor executor() const { return executor_; }
   [[nodiscard]] std::size_t in_flight() const { return calls_.size(); }
@@ -140,6 +146,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool input_ended_ = false;  // nothing we ask the peer will be answered any more
   bool closed_ = false;
   std::string close_reason_;
+  std::string peer_name_;
   Event closed_event_;
   Event drained_;
   Event answered_;

@@ -4,7 +4,8 @@
 // All members run on the loop thread. Public tasks keep the session alive while they run. session.cc holds its life
 // (start, restart, close), session_info.cc what is told of it, session_output.cc what comes from its program,
 // session_run.cc jobs, session_result.cc what is told of them, session_wait.cc waiting and reading, session_control.cc
-// signals and stopping, session_events.cc what it announces, session_waiting.cc whether its program waits for input.
+// signals and stopping, session_events.cc what it announces and who may type, session_waiting.cc whether its program
+// waits for input.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@
 #include "shell/session_input.h"
 #include "shell/session_types.h"
 #include "shell/waiting_watch.h"
+#include "shell/writer_lease.h"
 
 namespace rex::shell {
 
@@ -103,6 +105,21 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] SessionInfo info();
   /// Ends the whole tree, and every pending call with it.
   Task<CloseResult> close(Milliseconds grace);
+
+  /// Makes `client` the one that may type, until `leave_writer` with the number returned, or until somebody takes it
+  /// over. `name` is for the others. Throws NotWriter when another one has it and this is no takeover.
+  std::uint64_t take_writer(std::uint64_t client, std::string name, bool takeover);
+  void leave_writer(std::uint64_t lease);
+  /// Throws NotWriter when the lease is another client's.
+  void require_writer(std::uint64_t client) const { writer_.require(client); }
+
+  /// Where `offset` lies in a stream; without one, its end. Throws InvalidParams and OffsetGone, as `read` does.
+  [[nodiscard]] Offset place_in(Stream stream, std::optional<Offset> offset);
+  Journal& output(Stream stream) { return journal(stream); }
+  /// Nothing will ever be added to the stream.
+  [[nodiscard]] bool is_over(Stream stream) const;
+  /// Notified at output, at the end of a job, at a change of state.
+  Event& changed() { return changed_; }
 
   [[nodiscard]] const std::string& name() const { return options_.session; }
   [[nodiscard]] std::int64_t input_offset() const { return input_.offset(); }
@@ -233,6 +250,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool watching_lines_ = false;    // a task looks after the running job's shell
   std::uint64_t next_job_ = 1;
   std::shared_ptr<SessionEvents> events_;
+  WriterLease writer_;
   SessionState told_state_ = SessionState::running;
   int told_exit_of_ = 0;  // generation
   Event closing_;

@@ -1,4 +1,4 @@
-// The listeners, and what Session announces to them.
+// The listeners, what Session announces to them, and its lease on typing, whose changes it announces.
 #include "shell/session_events.h"
 
 #include <utility>
@@ -52,6 +52,18 @@ void Session::announce_exit(Incarnation& which) {
     event.signal = exit->signal();
   }
   announce(std::move(event));
+}
+
+std::uint64_t Session::take_writer(std::uint64_t client, std::string name, bool takeover) {
+  const std::uint64_t lease = writer_.take(client, std::move(name), takeover);
+  announce({.kind = SessionEvent::Kind::writer_changed, .text = *writer_.holder()});
+  return lease;
+}
+
+void Session::leave_writer(std::uint64_t lease) {
+  if (writer_.leave(lease)) {
+    announce({.kind = SessionEvent::Kind::writer_changed});
+  }
 }
 
 void Session::move_to(std::string cwd) {

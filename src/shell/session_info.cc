@@ -59,6 +59,7 @@ SessionInfo Session::info() {
     info.job = current_->id();
   }
   info.waiting = waiting();
+  info.writer = writer_.holder();
   info.generation = generation_;
   if (dialect_ != nullptr) {
     info.startup = startup_;

@@ -72,6 +72,7 @@ struct SessionInfo {
   std::optional<Process> foreground;
   std::optional<std::string> job;
   std::optional<Waiting> waiting;
+  std::optional<std::string> writer;
   int generation;
   std::optional<StartupReport> startup;
   std::optional<ResourceLimits> limits;  // as they are in force

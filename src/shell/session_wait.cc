@@ -102,21 +102,28 @@ Task<WaitResult> Session::wait(WaitOptions options, Cancel& cancel) {
   co_return result;
 }
 
-Task<ReadResult> Session::read(ReadOptions options, Cancel& cancel) {
-  const std::shared_ptr<Session> self = shared_from_this();
-  if (options.stream == Stream::err && !err_journal_) {
+Offset Session::place_in(Stream stream, std::optional<Offset> offset) {
+  if (stream == Stream::err && !err_journal_) {
     throw invalid_params("stream", "a session with a terminal has one stream, stdout");
   }
-  Journal& from = journal(options.stream);
-  const Offset offset = options.offset.value_or(from.oldest());
-  require_held(offset, from, "offset");
+  const Offset place = offset.value_or(journal(stream).end());
+  require_held(place, journal(stream), "offset");
+  return place;
+}
+
+bool Session::is_over(Stream stream) const {
+  return closed_ ? !incarnation_ : (stream == Stream::err ? err_ended_ : out_ended_) && ended_for_good();
+}
+
+Task<ReadResult> Session::read(ReadOptions options, Cancel& cancel) {
+  const std::shared_ptr<Session> self = shared_from_this();
+  Journal& from = options.stream == Stream::err && err_journal_ ? *err_journal_ : journal_;
+  const Offset offset = place_in(options.stream, options.offset.value_or(from.oldest()));
   Waiter waiter(executor_);
   waiter.subscribe(changed_);
   waiter.subscribe(cancel.changed());
   const TimePoint deadline = options.wait ? deadline_after(options.wait) : Clock::now();
-  const bool& stream_ended = options.stream == Stream::err ? err_ended_ : out_ended_;
-  const auto ended = [&] { return closed_ || (stream_ended && ended_for_good()); };
-  while (offset == from.end() && !ended() && !cancel && Clock::now() < deadline) {
+  while (offset == from.end() && !closed_ && !is_over(options.stream) && !cancel && Clock::now() < deadline) {
     co_await waiter.until(deadline);
   }
   require_held(offset, from, "offset");
@@ -127,7 +134,7 @@ Task<ReadResult> Session::read(ReadOptions options, Cancel& cancel) {
   result.next = offset + result.data.size();
   result.oldest = from.oldest();
   result.end = from.end();
-  result.eof = result.next == result.end && ended();
+  result.eof = result.next == result.end && (closed_ || is_over(options.stream));
   result.state = state();
   co_return result;
 }

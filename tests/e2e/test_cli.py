@@ -36,7 +36,7 @@ class CommandLine(CliCase):
         self.assertEqual((shown.returncode, shown.stderr), (0, ""))
         for word in ("Examples:", "rex-rpc run ", "rex-rpc call ", "schema", "doctor", "Exit codes:"):
             self.assertIn(word, shown.stdout)
-        for command in ("run", "call", "schema", "doctor", "serve"):
+        for command in ("run", "call", "schema", "doctor", "serve", "sessions", "logs", "kill", "shell"):
             self.assertEqual(rex_rpc(command, "--help").returncode, 0)
 
     def test_the_examples_of_the_help_run(self):

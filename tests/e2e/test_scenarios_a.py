@@ -263,7 +263,7 @@ class WhenIsItFinished(RexCase):
 
     @in_shells()
     def test_A18_a_call_may_end_before_its_job(self, session):
-        """The notification of the row waits for session/subscribe; until then session/wait brings the same result."""
+        """The notification of the row is in test_attach.py; session/wait brings the same result."""
         begun = time.monotonic()
         gate = self.folder / "gate"
         os.mkfifo(gate)

@@ -5,6 +5,7 @@
 #include "files/edit.h"
 #include "files/read.h"
 #include "files/stat.h"
+#include "methods/attachments.h"
 #include "methods/wire.gen.h"
 #include "relay/router.h"
 #include "rpc/limits.h"
@@ -37,6 +38,9 @@ TEST_CASE("Every room enforces the limits that are announced") {
       {limits::sessions, shell::max_sessions},
       {limits::journalMemoryBytes, shell::default_journal_memory},
       {limits::keptJobs, shell::max_kept_jobs},
+      {limits::window, shell::default_window},
+      {limits::attachments, methods::max_attachments},
+      {limits::keptEvents, methods::max_kept_events},
       {limits::list_limit, files::default_list_limit},
       {limits::list_names, files::max_listed_names},
       {limits::edit_maxBytes, files::max_edit_bytes},

@@ -12,10 +12,10 @@ using namespace rex;
 TEST_CASE("Every method of the schema is bound, and nothing else is") {
   shell::Nursery nursery;
   Loop loop;
-  shell::Sessions sessions(loop.get_executor(), nursery);
-  rpc::MethodTable table;
   Workers workers(loop.get_executor());
-  methods::bind_all(table, loop.get_executor(), nursery, sessions, workers);
+  shell::Sessions sessions(loop.get_executor(), nursery, workers);
+  rpc::MethodTable table;
+  methods::bind_all(table, loop.get_executor(), "", nursery, sessions, workers);
 
   std::vector<std::string> bound = table.names();
   std::vector<std::string> promised(wire::requests.begin(), wire::requests.end());

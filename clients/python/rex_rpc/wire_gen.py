@@ -1036,6 +1036,218 @@ SessionListResult = t.TypedDict(
 )
 
 
+# writer: holds the lease on typing; while it is held, no other connection's session/write and session/run is taken.
+Role = t.Literal[
+    "observer",
+    "writer",
+]
+
+
+_SessionAttachParamsRequired = t.TypedDict(
+    "_SessionAttachParamsRequired",
+    {
+        "session": str,
+    },
+)
+
+
+_SessionAttachParamsOptional = t.TypedDict(
+    "_SessionAttachParamsOptional",
+    {
+        "stream": Stream,
+        "offset": int,
+        "role": Role,
+        "takeover": bool,
+        "window": int,
+        "host": str,
+    },
+    total=False,
+)
+
+
+class SessionAttachParams(_SessionAttachParamsRequired, _SessionAttachParamsOptional):
+    pass
+
+
+SessionAttachResult = t.TypedDict(
+    "SessionAttachResult",
+    {
+        "attachment": str,
+        "info": SessionInfo,
+    },
+)
+
+
+_SessionDetachParamsRequired = t.TypedDict(
+    "_SessionDetachParamsRequired",
+    {
+        "attachment": str,
+    },
+)
+
+
+_SessionDetachParamsOptional = t.TypedDict(
+    "_SessionDetachParamsOptional",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+class SessionDetachParams(_SessionDetachParamsRequired, _SessionDetachParamsOptional):
+    pass
+
+
+_SessionAckParamsRequired = t.TypedDict(
+    "_SessionAckParamsRequired",
+    {
+        "attachment": str,
+        "offset": int,
+    },
+)
+
+
+_SessionAckParamsOptional = t.TypedDict(
+    "_SessionAckParamsOptional",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+class SessionAckParams(_SessionAckParamsRequired, _SessionAckParamsOptional):
+    pass
+
+
+SessionSubscribeParams = t.TypedDict(
+    "SessionSubscribeParams",
+    {
+        "session": str,
+        "host": str,
+    },
+    total=False,
+)
+
+
+SessionSubscribeResult = t.TypedDict(
+    "SessionSubscribeResult",
+    {
+        "attachment": str,
+    },
+)
+
+
+_SessionUnsubscribeParamsRequired = t.TypedDict(
+    "_SessionUnsubscribeParamsRequired",
+    {
+        "attachment": str,
+    },
+)
+
+
+_SessionUnsubscribeParamsOptional = t.TypedDict(
+    "_SessionUnsubscribeParamsOptional",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+class SessionUnsubscribeParams(_SessionUnsubscribeParamsRequired, _SessionUnsubscribeParamsOptional):
+    pass
+
+
+# Bytes that the journal lost before they could be sent.
+Gap = t.TypedDict(
+    "Gap",
+    {
+        "from": int,
+        "to": int,
+    },
+)
+
+
+_SessionOutputParamsRequired = t.TypedDict(
+    "_SessionOutputParamsRequired",
+    {
+        "session": str,
+        "attachment": str,
+        "offset": int,
+        "next": int,
+        "data": str,
+        "encoding": Encoding,
+    },
+)
+
+
+_SessionOutputParamsOptional = t.TypedDict(
+    "_SessionOutputParamsOptional",
+    {
+        "stream": Stream,
+        "gap": Gap,
+        "eof": bool,
+        "host": str,
+    },
+    total=False,
+)
+
+
+class SessionOutputParams(_SessionOutputParamsRequired, _SessionOutputParamsOptional):
+    pass
+
+
+EventKind = t.Literal[
+    "jobStarted",
+    "jobEnded",
+    "waitingInput",
+    "shellExited",
+    "restarted",
+    "cwd",
+    "title",
+    "bell",
+    "writerChanged",
+    "stateChanged",
+]
+
+
+_SessionEventParamsRequired = t.TypedDict(
+    "_SessionEventParamsRequired",
+    {
+        "session": str,
+        "attachment": str,
+        "event": EventKind,
+        "state": SessionState,
+        "offset": int,
+    },
+)
+
+
+_SessionEventParamsOptional = t.TypedDict(
+    "_SessionEventParamsOptional",
+    {
+        "job": str,
+        "result": RunState,
+        "exitCode": int,
+        "signal": str,
+        "cause": str,
+        "cwd": str,
+        "cwdBytes": str,
+        "title": str,
+        "writer": str,
+        "lost": int,
+        "host": str,
+    },
+    total=False,
+)
+
+
+class SessionEventParams(_SessionEventParamsRequired, _SessionEventParamsOptional):
+    pass
+
+
 ProcessRunParams = t.TypedDict(
     "ProcessRunParams",
     {
@@ -1568,6 +1780,9 @@ LIMITS: t.Dict[str, int] = {
     "startupTimeoutMs": 10000,
     "journalBytes": 67108864,
     "journalMemoryBytes": 67108864,
+    "window": 1048576,
+    "attachments": 1000,
+    "keptEvents": 1000,
     "maxOutputBytes": 65536,
     "read.maxBytes": 1048576,
     "read.lineScanBytes": 268435456,
@@ -1607,6 +1822,10 @@ REQUESTS: t.Tuple[str, ...] = (
     "session/close",
     "session/info",
     "session/list",
+    "session/attach",
+    "session/detach",
+    "session/subscribe",
+    "session/unsubscribe",
     "process/run",
     "file/read",
     "file/write",

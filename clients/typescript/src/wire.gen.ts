@@ -615,6 +615,130 @@ export interface SessionListResult {
   sessions: SessionInfo[];
 }
 
+/**
+ * writer: holds the lease on typing; while it is held, no other connection's session/write and session/run is taken.
+ */
+export type Role = "observer" | "writer";
+
+export interface SessionAttachParams {
+  /** A session's name. */
+  session: string;
+  /** Default: `"stdout"`. */
+  stream?: Stream;
+  /** Absent: the end, only what comes from now on. */
+  offset?: number;
+  /** Default: `"observer"`. */
+  role?: Role;
+  /** Take the lease on typing from whoever holds it. Only with the role `writer`. Default: `false`. */
+  takeover?: boolean;
+  /** Default: `1048576`. */
+  window?: number;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface SessionAttachResult {
+  /** Names it on this connection. */
+  attachment: string;
+  info: SessionInfo;
+}
+
+export interface SessionDetachParams {
+  attachment: string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface SessionAckParams {
+  attachment: string;
+  offset: number;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface SessionSubscribeParams {
+  /** Absent: every session there is and will be. */
+  session?: string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface SessionSubscribeResult {
+  attachment: string;
+}
+
+export interface SessionUnsubscribeParams {
+  attachment: string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+/** Bytes that the journal lost before they could be sent. */
+export interface Gap {
+  from: number;
+  to: number;
+}
+
+export interface SessionOutputParams {
+  session: string;
+  attachment: string;
+  /** Default: `"stdout"`. */
+  stream?: Stream;
+  /** Of the first byte of `data`. */
+  offset: number;
+  /** Behind the last byte of `data`: what to acknowledge once it is consumed. */
+  next: number;
+  data: string;
+  encoding: Encoding;
+  /** Lost before `data`. */
+  gap?: Gap;
+  /** Nothing more will come: the session has ended, and with it the attachment. */
+  eof?: boolean;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export type EventKind =
+  | "jobStarted"
+  | "jobEnded"
+  | "waitingInput"
+  | "shellExited"
+  | "restarted"
+  | "cwd"
+  | "title"
+  | "bell"
+  | "writerChanged"
+  | "stateChanged";
+
+export interface SessionEventParams {
+  session: string;
+  attachment: string;
+  event: EventKind;
+  /** The session's, just then. */
+  state: SessionState;
+  /** Where the journal of stdout ended just then. */
+  offset: number;
+  /** jobStarted, jobEnded, waitingInput. */
+  job?: string;
+  /** jobEnded: how. */
+  result?: RunState;
+  /** jobEnded, shellExited, restarted; absent where there is none. */
+  exitCode?: number;
+  /** jobEnded, shellExited. */
+  signal?: string;
+  /** restarted: why, as in a RunResult. */
+  cause?: string;
+  cwd?: string;
+  cwdBytes?: string;
+  title?: string;
+  /** writerChanged: who may type from now on; absent: nobody in particular. */
+  writer?: string;
+  /** Events before this one that were dropped, because the client did not read. */
+  lost?: number;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
 export interface ProcessRunParams {
   /** A string runs through `/bin/sh -c`, an array as it is. */
   command?: string | string[];
@@ -939,6 +1063,16 @@ export interface Methods {
   "session/info": { params: SessionInfoParams; result: SessionInfo };
   /** All sessions, ended ones included while they are kept. */
   "session/list": { params: SessionListParams; result: SessionListResult };
+  /**
+   * Follow a session: its output from an offset on, as `session/output`, and what happens in it, as `session/event`.
+   */
+  "session/attach": { params: SessionAttachParams; result: SessionAttachResult };
+  /** End an attachment, and the lease on typing if it holds that. */
+  "session/detach": { params: SessionDetachParams; result: Done };
+  /** Be told what happens in a session, or in all of this instance, as `session/event`, without its output. */
+  "session/subscribe": { params: SessionSubscribeParams; result: SessionSubscribeResult };
+  /** End a subscription. */
+  "session/unsubscribe": { params: SessionUnsubscribeParams; result: Done };
   /** Run one program to its end. */
   "process/run": { params: ProcessRunParams; result: ProcessRunResult };
   /** Read a file, or a range of it. */
@@ -972,11 +1106,17 @@ export interface ClientNotifications {
   "exit": { params: ExitParams };
   /** Stop waiting for a request, and by default also stop what it started. */
   "$/cancelRequest": { params: CancelRequestParams };
+  /** Everything of an attachment's output below `offset` has been consumed. */
+  "session/ack": { params: SessionAckParams };
 }
 
 export interface ServerNotifications {
   /** News of a request that came with a `progressToken`. */
   "$/progress": { params: ProgressParams };
+  /** The next piece of an attachment's output. */
+  "session/output": { params: SessionOutputParams };
+  /** Something has happened in a session. */
+  "session/event": { params: SessionEventParams };
 }
 
 /** `error.code` by `error.data.type`. */
@@ -1029,6 +1169,12 @@ export const limits = {
   "journalBytes": 67108864,
   /** Memory of all journals together, beside 4 KiB for each; what does not fit is in their files. */
   "journalMemoryBytes": 67108864,
+  /** How far an attachment runs ahead of the last `session/ack` unless given. */
+  "window": 1048576,
+  /** Attachments and subscriptions of one connection. */
+  "attachments": 1000,
+  /** Events kept for an attachment whose client does not read; older ones are counted as `lost`. */
+  "keptEvents": 1000,
   /** Output in one result unless given. */
   "maxOutputBytes": 65536,
   /** Data in one answer of session/read unless given; the most is also that of one file/read. */

@@ -1,0 +1,349 @@
+"""Following a session: every byte once from any place, windows, gaps, events, and one who may type.
+
+The instance runs over stdio for the one who drives it; watchers come in through its own socket.
+"""
+
+import unittest
+
+from rig import amount, is_sanitized, memory, until
+from watching import Attached, WatchCase
+
+PIECE = 32 * 1024
+
+
+class Following(WatchCase):
+    def test_S17_attachments_have_the_same_bytes_and_one_that_leaves_disturbs_no_other(self):
+        session = self.fresh()
+        own, feed = self.feed(self.rex), self.feed()
+        a, b, c = Attached(own, session.name), Attached(feed, session.name), Attached(feed, session.name)
+        session.run("seq 1000")
+        for each in (a, b):
+            each.until(lambda each=each: each.next == 3893)
+        c.detach()
+        leaving = Attached(self.feed(), session.name)
+        leaving.feed.rex.close()
+        session.run("seq 1000")
+        for each in (a, b):
+            each.until(lambda each=each: each.next == 2 * 3893)
+            self.assertEqual(each.data, session.read_all())
+        feed.idle(c.id)
+        self.assertTrue(all(m["params"]["offset"] < 3893 for m in feed.waiting[c.id] if m["method"] == "session/output"))
+
+    def test_S18_places_that_cannot_be_read_are_refused(self):
+        session = self.fresh(journalBytes=4096)
+        session.run("seq 2000")
+        info = session.call("info")
+        self.assertGreater(info["oldest"], 0)
+        self.refused("InvalidParams", session.call, "attach", offset=info["next"] + 1)
+        self.refused("InvalidParams", session.call, "attach", offset=-1)
+        gone = self.refused("OffsetGone", session.call, "attach", offset=0)
+        self.assertEqual((gone.data["oldest"], gone.data["next"]), (info["oldest"], info["next"]))
+        self.refused("InvalidParams", session.call, "attach", stream="stderr")
+        self.refused("InvalidParams", session.call, "attach", takeover=True)
+        self.refused("SessionNotFound", self.rex.call, "session/attach", session="nobody")
+        self.refused("SessionNotFound", self.rex.call, "session/subscribe", session="nobody")
+
+    def test_C17_from_any_offset_come_exactly_the_bytes_behind_it(self):
+        session = self.fresh()
+        session.run("seq 20000")
+        whole = session.read_all()
+        for offset in (0, 1, 777, PIECE, len(whole) - 1, len(whole)):
+            with self.subTest(offset=offset):
+                one = Attached(self.feed(), session.name, offset=offset)
+                one.until(lambda: one.next == len(whole))
+                self.assertEqual(one.data, whole[offset:])
+                self.assertLessEqual(max(map(len, one.pieces), default=0), PIECE)
+                one.feed.rex.close()
+
+    def test_S22_no_character_is_cut_by_our_pieces_and_no_byte_changed(self):
+        session = self.fresh()
+        session.run("python3 -c 'print(\"x\" + \"äöü€😀\" * 20000)'")
+        one = Attached(self.feed(), session.name, offset=0)
+        one.until(lambda: one.next == one.info["next"])
+        self.assertEqual(one.data, session.read_all())
+        for piece in one.pieces:
+            piece.decode()
+        session.run("head -c 300000 /dev/urandom")
+        one.until(lambda: one.next >= one.info["next"] + 300000)
+        self.assertEqual(one.data, session.read_all())
+
+    def test_a_reader_is_never_more_than_its_window_ahead(self):
+        session = self.fresh()
+        session.run("seq 100000")
+        whole = session.read_all()
+        window = 50_000
+        feed = self.feed()
+        one = Attached(feed, session.name, offset=0, window=window)
+        while one.next < len(whole):
+            one.until(lambda: one.next == min(one.start + window, len(whole)), acks=False)
+            self.assertTrue(feed.idle(one.id), "sent beyond the window")
+            one.ack(one.start - 1 if one.start else 0)  # what was acknowledged before opens nothing
+            self.assertTrue(feed.idle(one.id), "an old acknowledgement opened the window")
+            one.start = min(one.start + 33_333, len(whole))
+            one.ack(one.start)
+        self.assertEqual(one.data, whole)
+
+    def test_an_acknowledgement_of_what_was_never_sent_opens_no_more_than_the_window(self):
+        session = self.fresh()
+        session.run("seq 100000")
+        feed = self.feed()
+        one = Attached(feed, session.name, offset=0, window=4096)
+        one.until(lambda: one.next == 4096, acks=False)
+        one.ack(1 << 40)
+        one.until(lambda: one.next == 8192, acks=False)
+        self.assertTrue(feed.idle(one.id))
+        feed.rex.notify("session/ack", attachment="nobody's", offset=1)
+        feed.rex.notify("session/ack", attachment=one.id)
+        feed.rex.call("ping")
+
+    def test_what_the_journal_lost_is_told_where_it_was(self):
+        session = self.fresh(journalBytes=65536)
+        one = Attached(self.feed(), session.name, window=4096)
+        session.run("seq 1 60000")
+        total = session.call("info")["next"]
+        one.until(lambda: one.next == total)
+        expected = "".join(f"{n}\n" for n in range(1, 60001)).encode()
+        self.assertEqual(len(expected), total)
+        self.assertTrue(one.gaps, "nothing was lost: the test shows nothing")
+        rest, at = one.data, 0
+        for gap in [*one.gaps, {"from": total, "to": total}]:
+            self.assertEqual(rest[:gap["from"] - at], expected[at:gap["from"]])
+            rest, at = rest[gap["from"] - at:], gap["to"]
+        self.assertEqual(rest, b"")
+
+    def test_the_end_of_a_program_is_told_before_the_end_of_its_output(self):
+        for command, members in (("printf bye; exit 3", {"exitCode": 3}), ("printf bye; kill -9 $$", {"signal": "KILL"})):
+            with self.subTest(command):
+                session = self.fresh(None, argv=["sh", "-c", f"read x; {command}"], profile="human")
+                one = Attached(self.feed(), session.name)
+                session.call("write", data="go", submit=True)
+                one.until(lambda: one.eof)
+                self.assertTrue(one.data.endswith(b"bye"))
+                one.event("shellExited", **members)
+                self.assertEqual(one.events[-1]["state"], "exited")
+                late = Attached(self.feed(), session.name, offset=0)
+                self.assertEqual(late.until(lambda: late.eof).data, one.data)
+
+    def test_streams_of_a_program_on_pipes_are_followed_apart(self):
+        session = self.fresh(None, argv=["sh", "-c", "read x; echo out; echo err >&2"], tty=False)
+        feed = self.feed()
+        out, err = Attached(feed, session.name), Attached(feed, session.name, stream="stderr")
+        session.call("write", data="go\n")
+        self.assertEqual(out.until(lambda: out.eof).data, b"out\n")
+        self.assertEqual(err.until(lambda: err.eof).data, b"err\n")
+
+    def test_a_closed_session_ends_its_attachments_and_only_them(self):
+        session, other = self.fresh(), self.fresh()
+        feed = self.feed()
+        one, still = Attached(feed, session.name), Attached(feed, other.name)
+        session.call("close")
+        one.until(lambda: one.eof)
+        self.refused("InvalidParams", feed.rex.call, "session/detach", attachment=one.id)
+        other.run("echo on")
+        self.assertEqual(still.until(lambda: still.data).data, b"on\n")
+
+    def test_an_attachment_belongs_to_its_connection(self):
+        session = self.fresh()
+        one = Attached(self.feed(), session.name)
+        self.refused("InvalidParams", self.rex.call, "session/detach", attachment=one.id)
+        self.rex.notify("session/ack", attachment=one.id, offset=0)
+        session.run("echo still")
+        self.assertEqual(one.until(lambda: one.data).data, b"still\n")
+
+    def test_a_connection_has_so_many_attachments(self):
+        session = self.fresh()
+        peer = self.peer()
+        most = peer.call("initialize")["limits"]["attachments"]
+        pending = [peer.start("session/subscribe", session=session.name) for _ in range(most)]
+        ids = [each.result()["attachment"] for each in pending]
+        self.assertEqual(self.refused("LimitExceeded", peer.call, "session/attach", session=session.name).data["limit"],
+                         "attachments")
+        peer.call("session/unsubscribe", attachment=ids[0])
+        peer.call("session/attach", session=session.name)
+
+    def test_every_attachment_of_a_connection_gets_its_turn(self):
+        feed = self.feed()
+        sessions = [self.fresh(None, argv=["yes", str(i) * 60]) for i in range(12)]
+        followed = {}
+        for session in sessions:
+            one = Attached(feed, session.name)
+            followed[one.id] = one
+        goal = amount(1, 20) << 20
+        while min(one.next - one.start for one in followed.values()) < goal:
+            message = feed.rex.notifications.get(timeout=60)
+            one = followed[message["params"]["attachment"]]
+            feed.waiting[one.id].append(message)
+            one.take()
+            one.data = b""
+            if message["method"] == "session/output":
+                one.ack()
+        feed.rex.call("ping")
+
+
+class Happenings(WatchCase):
+    def test_A18_the_end_of_a_job_is_told_to_whoever_listens_after_its_call_has_returned(self):
+        session = self.fresh()
+        own = Attached(self.feed(self.rex), session.name)
+        fifo = self.folder / "go"
+        result = session.run(f"mkfifo {fifo}; read x <{fifo}; echo late; exit_with() {{ return 4; }}; exit_with",
+                             waitMs=50, timeoutMs=60_000)
+        self.result(result, state="running", exitCode=None)
+        fifo.write_text("\n")
+        told = own.event("jobEnded", job=result["job"])
+        self.assertEqual((told["result"], told["exitCode"], told["state"]), ("exited", 4, "ready"))
+        own.until(lambda: own.next == told["offset"])
+        self.assertEqual(own.data, b"late\n")
+
+    def test_what_happens_is_told_in_its_order(self):
+        session = self.fresh()
+        feed = self.feed()
+        one = Attached(feed, session.name)
+        session.run("cd /")
+        session.run("exit 7")
+        session.run("true")
+        one.event("jobEnded", job="3")
+        one.event("stateChanged", state="ready")
+        told = [(e["event"], e.get("job"), e.get("exitCode")) for e in one.events if e["event"] != "stateChanged"]
+        self.assertEqual(told, [
+            ("jobStarted", "1", None), ("cwd", None, None), ("jobEnded", "1", 0), ("jobStarted", "2", None),
+            ("jobEnded", "2", 7), ("shellExited", None, 7), ("restarted", None, 7), ("jobStarted", "3", None),
+            ("jobEnded", "3", 0)])
+        self.assertEqual(next(e for e in one.events if e["event"] == "cwd")["cwd"], "/")
+        states = [e["state"] for e in one.events if e["event"] == "stateChanged"]
+        self.assertTrue(all(a != b for a, b in zip(states, states[1:])), states)
+
+    def test_a_subscription_to_all_has_no_output_and_knows_sessions_to_come(self):
+        feed = self.feed()
+        everything = feed.rex.call("session/subscribe")["attachment"]
+        session = self.fresh()
+        only = feed.rex.call("session/subscribe", session=session.name)["attachment"]
+        other = self.fresh()
+        other.run("echo other")
+        session.run("echo mine")
+        ended = []
+        while {name for name, event in ended if event == "jobEnded"} != {session.name, other.name}:
+            params = feed.next(everything)["params"]
+            ended.append((params["session"], params["event"]))
+        self.assertTrue(all(message["method"] == "session/event" for message in feed.waiting[everything]))
+        self.assertEqual({feed.next(only)["params"]["session"] for _ in range(3)}, {session.name})
+        feed.rex.call("session/unsubscribe", attachment=everything)
+        feed.idle(everything)
+        feed.waiting[everything].clear()
+        session.run("true")
+        self.assertTrue(feed.idle(everything))
+
+    def test_events_that_a_client_does_not_read_are_bounded_and_counted(self):
+        session = self.fresh()
+        deaf = self.peer(reads=False)
+        most = self.rex.call("initialize")["limits"]["keptEvents"]
+        attachment = "a"
+        deaf.send({"jsonrpc": "2.0", "id": 1, "method": "session/subscribe", "params": {"session": session.name}})
+        jobs = amount(1500, 10_000)
+        self.assertIn(b'"id":1', deaf.process.stdout.readline())
+        for _ in range(jobs):
+            session.run("")
+        session.run("true # last")
+        deaf.read()
+        told, lost, last = 0, 0, str(jobs + 1)
+        while True:
+            params = deaf.notifications.get(timeout=60)["params"]
+            told += 1
+            lost += params.get("lost", 0)
+            if params["event"] == "stateChanged" and params["state"] == "ready" and attachment == last:
+                break
+            attachment = params.get("job", attachment)
+        # jobStarted, stateChanged, jobEnded, stateChanged
+        self.assertEqual(told + lost, 4 * (jobs + 1))
+        self.assertGreaterEqual(most, 1)
+
+
+class Typing(WatchCase):
+    def test_F9_one_writer_at_a_time_and_the_lease_ends_with_its_connection(self):
+        session = self.fresh()
+        ada, bob = self.peer(), self.peer()
+        ada.call("initialize", clientInfo={"name": "ada"})
+        held = Attached(self.feed(ada), session.name, role="writer")
+        self.assertEqual(held.info["writer"], "ada")
+        for call, params in (("session/write", {"data": "x"}), ("session/run", {"command": "true"}),
+                             ("session/attach", {"role": "writer"})):
+            with self.subTest(call):
+                for client in (self.rex, bob):
+                    error = self.refused("NotWriter", client.call, call, session=session.name, **params)
+                    self.assertEqual((error.code, error.data["writer"], error.data["executed"]), (1109, "ada", "no"))
+        self.assertEqual(ada.call("session/run", session=session.name, command="echo ada")["output"], "ada\n")
+        # Control is everybody's.
+        session.call("interrupt")
+        session.call("info")
+        watching = Attached(self.feed(bob), session.name)
+        ada.close()
+        self.assertNotIn("writer", watching.event("writerChanged"))
+        self.assertEqual(session.output("echo free"), "free\n")
+        self.assertIsNone(session.call("info")["writer"])
+
+    def test_F9_a_takeover_is_announced_to_the_one_it_is_taken_from(self):
+        session = self.fresh()
+        ada, bob = self.peer(), self.peer()
+        ada.call("initialize", clientInfo={"name": "ada"})
+        bob.call("initialize", clientInfo={"name": "bob\x1b[2J"})
+        hers = Attached(self.feed(ada), session.name, role="writer")
+        his = Attached(self.feed(bob), session.name, role="writer", takeover=True)
+        self.assertEqual(hers.event("writerChanged")["writer"], his.info["writer"])
+        self.assertNotIn("\x1b", his.info["writer"])
+        self.refused("NotWriter", ada.call, "session/write", session=session.name, data="x")
+        hers.detach()  # a lease that was taken over is not given back by whom it was taken from
+        self.assertEqual(session.call("info")["writer"], his.info["writer"])
+        his.detach()
+        self.assertIsNone(session.call("info")["writer"])
+        self.assertEqual(session.output("echo free"), "free\n")
+
+    def test_a_call_that_runs_is_answered_although_somebody_takes_over(self):
+        session = self.fresh()
+        pending = session.start("run", command="read -r x; echo got $x")
+        writer = self.peer()
+        Attached(self.feed(writer), session.name, role="writer")
+        self.assertTrue(until(lambda: session.call("info")["foreground"]))
+        writer.call("session/write", session=session.name, data="it", submit=True)
+        self.assertTrue(pending.result()["output"].endswith("got it\n"))
+
+
+class Flooding(WatchCase):
+    def test_C4_a_client_that_never_reads_costs_a_bounded_memory_and_slows_nobody(self):
+        """`yes` for 30 s in the long run. What others' calls cost meanwhile is a row of the benchmark."""
+        session, other = self.fresh(), self.fresh()
+        other.run("true")
+        deaf = [self.peer(reads=False) for _ in range(3)]
+        seen = Attached(self.feed(), session.name, window=1 << 20)
+        before = memory(self.rex.process.pid, "VmRSS")
+        for i, client in enumerate(deaf):
+            for _ in range(4):
+                client.send({"jsonrpc": "2.0", "id": i, "method": "session/attach",
+                             "params": {"session": session.name, "window": 64 << 20}})
+        session.run("yes flood", waitMs=0)
+        goal = amount(300, 30 * 100) << 20
+        while session.call("info")["next"] < goal:
+            self.assertEqual(other.output("echo on"), "on\n")
+        self.result(session.call("interrupt")["result"], state="exited", exitCode=130)
+        if not is_sanitized():
+            grown = memory(self.rex.process.pid, "VmHWM") - before
+            # Three connections with 256 KiB to send and a piece, one reader's window, and the journal's memory.
+            self.assertLess(grown, 16 << 20)
+        self.assertLessEqual(seen.until(lambda: seen.next - seen.start == 1 << 20, acks=False).next, seen.start + (1 << 20))
+        self.usable(session)
+
+    def test_a_flood_that_is_followed_holds_up_no_control(self):
+        session = self.fresh()
+        feed = self.feed()
+        one = Attached(feed, session.name, window=64 << 20)
+        session.run("yes flood", waitMs=0)
+        for _ in range(50):
+            feed.rex.call("ping")
+            one.ack(1 << 40)
+        interrupted = feed.rex.call("session/interrupt", session=session.name)
+        self.result(interrupted["result"], state="exited", exitCode=130)
+        end = session.call("info")["next"]
+        one.until(lambda: one.next == end)
+        self.assertTrue(one.data.startswith(b"flood\nflood\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,73 @@
+// Unix sockets as transports: a listener whose clients are this user's own, and the way to one.
+// Must not know JSON or methods, nor what the sockets of a directory are for.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "transports/transport.h"
+
+namespace rex::transports {
+
+/// A directory that only its owner, us, can look into; held open, so that nobody can put another one in its place.
+class PrivateDirectory {
+ public:
+  /// Opens it, or makes it with mode 0700. Throws OsError, and NotPermitted for one that is a symbolic link, another
+  /// user's, or open to others.
+  explicit PrivateDirectory(std::string path);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  /// The names in it that end with `suffix`, sorted; hidden ones are left out.
+  [[nodiscard]] std::vector<std::string> names(std::string_view suffix) const;
+
+ private:
+  std::string path_;
+  Fd fd_;
+};
+
+/// Where the instances of this user have their sockets: $XDG_RUNTIME_DIR/rex-rpc where there is such a directory of
+/// ours, else /tmp/rex-rpc-UID.
+std::string runtime_directory();
+
+/// Accepts clients of this very user, whatever the modes of the socket and its directory have become.
+class UnixListener {
+ public:
+  /// Listens on the socket `name` of a directory. It comes into being with mode 0600 and already answering: whoever is
+  /// refused by a socket here has found a dead instance's.
+  UnixListener(Executor executor, std::shared_ptr<const PrivateDirectory> directory, std::string name);
+  /// Listens at a path of the user's choice. Throws OsError EADDRINUSE while another process does, for which it keeps a
+  /// locked file `PATH.lock`; a socket that a dead one left is replaced.
+  UnixListener(Executor executor, const std::string& path);
+  /// Unlinks the socket.
+  ~UnixListener();
+  UnixListener(const UnixListener&) = delete;
+  UnixListener& operator=(const UnixListener&) = delete;
+
+  /// The next client; null once closed.
+  Task<std::unique_ptr<Transport>> accept();
+  void close();
+
+ private:
+  void listen_at(const std::string& name);
+
+  Executor executor_;
+  Fd directory_;
+  std::string name_;
+  Fd lock_;
+  std::unique_ptr<AsyncFd> socket_;
+};
+
+/// Connects to the socket `name` of a directory; null when nobody listens there any more, and then it is removed.
+/// Throws OsError, with EAGAIN when it is too busy to take another client.
+std::unique_ptr<Transport> dial_or_bury(Executor executor, const PrivateDirectory& directory, const std::string& name);
+
+/// Connects to a socket anywhere. Throws OsError.
+std::unique_ptr<Transport> dial_unix(Executor executor, const std::string& path);
+
+/// A transport over a connected socket.
+std::unique_ptr<Transport> over_socket(Executor executor, Fd socket);
+
+}  // namespace rex::transports
