@@ -1,4 +1,5 @@
 // What a person types (person.h), and the size of the terminal they type at.
+#include <algorithm>
 #include <utility>
 
 #include "base/encoding.h"
@@ -71,6 +72,9 @@ Task<> Person::obey(TypedKeys::Command command) {
 
 Task<> Person::type_text(std::string text) {
   if (!writes_) {
+    if (text.starts_with('\x1b')) {  // perhaps this terminal's answer to what the program asked its own
+      co_return;
+    }
     if (!std::exchange(hinted_, true)) {
       terminal_.notice("only watching: Enter ~ t to type");
     }
@@ -82,6 +86,7 @@ Task<> Person::type_text(std::string text) {
     terminal_.show(fed.echo);
     for (std::string& line : fed.lines) {
       if (line.find_first_not_of(" \t") != std::string::npos) {
+        state_ = "running";  // until it is told: what is typed from here on is for the command
         spawn(side_.executor(), run_line(shared_from_this(), std::move(line)));
         co_return;
       }
@@ -91,6 +96,9 @@ Task<> Person::type_text(std::string text) {
       prompt_if_due();
     }
     co_return;
+  }
+  if (!info_.at("tty").get<bool>()) {  // no terminal there that would make a line end of the key
+    std::replace(text.begin(), text.end(), '\r', '\n');
   }
   const bool interrupts = text.find('\x03') != std::string::npos;
   const std::size_t size = text.size();
@@ -124,6 +132,7 @@ Task<> Person::run_line(std::shared_ptr<Person> self, std::string line) {
   }
   if (!problem.empty() && !self->left_ && !self->ended_ && !self->client_->is_closed()) {
     self->terminal_.notice(problem);
+    self->state_ = "ready";
     self->prompt_at_ = self->next_;
     self->prompt_if_due();
   }

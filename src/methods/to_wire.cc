@@ -195,7 +195,9 @@ wire::SessionEventParams to_wire(const shell::SessionEvent& event) {
   if (event.signal) {
     out.signal = signal_name(*event.signal);
   }
-  if (event.kind == Kind::restarted) {
+  if (event.kind == Kind::waiting_input) {
+    out.waiting = to_wire(event.waiting);
+  } else if (event.kind == Kind::restarted) {
     out.cause = event.cause;
   } else if (event.kind == Kind::cwd) {
     out.cwd = event.text;

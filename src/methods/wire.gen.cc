@@ -454,6 +454,7 @@ void members(auto& f, Is<SessionEventParams> auto& x) {
   f.optional("result", x.result);
   f.optional("exitCode", x.exitCode);
   f.optional("signal", x.signal);
+  f.optional("waiting", x.waiting);
   f.optional("cause", x.cause);
   f.optional("cwd", x.cwd, os);
   f.optional("title", x.title);

@@ -673,6 +673,7 @@ struct SessionEventParams {
   std::optional<RunState> result;  ///< jobEnded: how.
   std::optional<std::int64_t> exitCode;  ///< jobEnded, shellExited, restarted; absent where there is none.
   std::optional<std::string> signal;  ///< jobEnded, shellExited.
+  std::optional<Waiting> waiting;  ///< waitingInput: for what.
   std::optional<std::string> cause;  ///< restarted: why, as in a RunResult.
   std::optional<std::string> cwd;
   std::optional<std::string> title;

@@ -205,7 +205,7 @@ struct SessionEvent {
   enum class Kind {
     job_started,     // job
     job_ended,       // job, run_state, exit_code, signal
-    waiting_input,   // job
+    waiting_input,   // job, waiting
     shell_exited,    // exit_code, signal; also of a program that is no shell
     restarted,       // cause, exit_code
     cwd,             // text: the directory
@@ -222,6 +222,7 @@ struct SessionEvent {
   std::optional<RunState> run_state = {};
   std::optional<int> exit_code = {};
   std::optional<int> signal = {};
+  std::optional<Waiting> waiting = {};
   std::string cause = {};
   std::string text = {};
 };

@@ -57,7 +57,7 @@ void Session::watch_terminal() {
 
 void Session::waiting_changed() {
   if (reads_input()) {
-    announce({.kind = SessionEvent::Kind::waiting_input, .job = current_->id()});
+    announce({.kind = SessionEvent::Kind::waiting_input, .job = current_->id(), .waiting = waiting()});
   }
   announce_state();
   changed_.notify();

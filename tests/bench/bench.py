@@ -2,7 +2,7 @@
 
 Usage: bench.py BUILD_DIR [--quick]. Everything is measured in one run, in turns, so that a busy machine slows all
 sides alike; ratios are what to look at. Exits with 0 unless something is broken: a miss is shown, never a failure,
-because time on a shared machine proves nothing. --quick takes about 15 s instead of a minute.
+because time on a shared machine proves nothing. --quick takes about 20 s instead of a minute and a half.
 
 The floor of a round trip is a real bash on a bare raw pty that is typed `true;echo` and read until the line feed
 comes (rounds.cc): no exit code, directory, journal or JSON. CPU of the floor is that bash and its caller; CPU of
@@ -12,9 +12,11 @@ rex-rpc is server, shell and guardian, without the client.
 import glob
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 try:
@@ -29,8 +31,8 @@ SEQ = 6_700_000  # 52,488,896 bytes
 class Server:
     """A rex-rpc and the least Python that can speak to it."""
 
-    def __init__(self, program):
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, program, env=None):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
 
     def call(self, method, **params):
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
@@ -247,6 +249,57 @@ def at_rest(table, program):
     server.close()
 
 
+class Deaf:
+    """A client that attaches to a session of an instance and never reads; found by the socket in its own directory."""
+
+    def __init__(self, folder, session):
+        self.socket = socket.socket(socket.AF_UNIX)
+        while not (found := glob.glob(f"{folder}/rex-rpc/*.sock")):
+            time.sleep(0.01)
+        self.socket.connect(found[0])
+        params = {"session": session, "window": 64 << 20}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "session/attach", "params": params}
+        self.socket.sendall(json.dumps(message).encode() + b"\n")
+
+
+def deaf_reader(table, program, seconds):
+    """Half of the time without the client, half with it, in turns."""
+    table.title(f"`session/run true` while `yes` floods another session, for {seconds} s in all, from Python")
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(program, {**os.environ, "XDG_RUNTIME_DIR": folder})
+        for name in ("other", "flood"):
+            server.call("session/create", session=name, shell="bash")
+        samples = {"alone": [], "read by nobody": [], "attached, never read": []}
+        interrupts = []
+        for turn in range(6):
+            flooded, deaf = turn % 3 != 0, turn % 3 == 2
+            name = list(samples)[turn % 3]
+            if flooded:
+                server.call("session/run", session="flood", command="yes", waitMs=0)
+            client = Deaf(folder, "flood") if deaf else None
+            end = time.monotonic() + seconds / 4
+            while time.monotonic() < end and (flooded or len(samples[name]) < 1000):
+                begin = time.perf_counter()
+                server.call("session/run", session="other", command="true")
+                samples[name].append((time.perf_counter() - begin) * 1e6)
+            if flooded:
+                begin = time.perf_counter()
+                server.call("session/interrupt", session="flood")
+                interrupts.append((time.perf_counter() - begin) * 1e3)
+            if client:
+                client.socket.close()
+        figures = {}
+        for name, all_of_it in samples.items():
+            figures[name] = statistics.median(all_of_it), sorted(all_of_it)[int(len(all_of_it) * 0.99)]
+            table.row(f"{name} ({len(all_of_it)})", f"{figures[name][0]:.0f}  p99 {figures[name][1]:.0f}")
+        for i, what in enumerate(("median", "p99")):
+            ratio = figures["attached, never read"][i] / figures["read by nobody"][i]
+            table.target(f"{what}: attached, never read / read by nobody", ratio, 1.5, "×")
+        table.target("session/interrupt of the flood, worst", max(interrupts), 1000, " ms")
+        table.row("memory of the server afterwards, resident", f"{memory_of([str(server.process.pid)])[0]:.1f} MB")
+        server.close()
+
+
 def main():
     build, quick = sys.argv[1], "--quick" in sys.argv[2:]
     program = f"{build}/rex-rpc"
@@ -261,6 +314,7 @@ def main():
     bulk(table, build, 1 if quick else 4)
     fleet(table, build, *((10, 20, 3) if quick else (30, 50, 9)))
     at_rest(table, program)
+    deaf_reader(table, program, 4 if quick else 30)
     seconds = time.monotonic() - begin
     print(f"\n{table.missed} targets missed; {seconds:.0f} s, load {os.getloadavg()[0]:.2f} at the end")
 

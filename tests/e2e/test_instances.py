@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
-from rig import Rex, alive, binary, family, until
+from rig import Rex, alive, amount, binary, descriptors, family, is_sanitized, memory, until
 from watching import Attached, Feed, Peer, WatchCase
 
 NOBODY = 65534
@@ -80,6 +80,28 @@ class Sockets(WatchCase):
         self.assertEqual(rex.close(), 0)
         self.assertTrue(until(lambda: not any(map(alive, everybody))), "left behind")
 
+    def test_L07_a_storm_of_clients_costs_little_and_the_driver_is_served(self):
+        rex = self.spawn(env=self.environment())
+        path = self.socket_of(rex)
+        before = memory(rex.process.pid, "VmRSS")
+        clients = []
+        for _ in range(amount(1000, 10_000)):
+            client = socket.socket(socket.AF_UNIX)
+            client.connect(str(path))
+            clients.append(client)
+            if len(clients) % 100 == 0:
+                rex.call("ping")
+            if len(clients) > 300:
+                clients.pop(0).close()
+        self.assertEqual(rex.session().output("echo served"), "served\n")
+        if not is_sanitized():
+            self.assertLess(memory(rex.process.pid) - before, 64 << 20)
+        for client in clients:
+            client.close()
+        self.assertTrue(until(lambda: descriptors(rex.process.pid) < 40), "descriptors are left")
+        with Peer(path) as peer:
+            peer.call("ping")
+
     def test_a_killed_instance_leaves_a_socket_that_the_next_one_who_looks_removes(self):
         rex = self.spawn(env=self.environment())
         path = self.socket_of(rex)
@@ -123,7 +145,8 @@ class Sockets(WatchCase):
                 environment = self.environment(XDG_RUNTIME_DIR=str(base))
                 with Rex(env=environment) as rex:
                     self.assertEqual(rex.session().output("echo served"), "served\n")
-                    self.assertTrue(until(lambda rex=rex: any("cannot find" in line for line in rex.stderr)), rex.stderr)
+                    warned = until(lambda rex=rex: any("cannot find" in line for line in rex.stderr))
+                    self.assertTrue(warned, rex.stderr)
                 self.assertEqual(list(other.iterdir()), [])
                 done = subprocess.run([binary(), "sessions"], env=environment, capture_output=True, check=False)
                 self.assertEqual(done.returncode, 1)
@@ -228,7 +251,8 @@ class Commands(WatchCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertRegex(done.stdout, rf"(?m)^{self.instance()}/{session.name} +ready +- +- +\d+s +bash ")
         self.assertRegex(done.stdout, rf"(?m)^{name}/other +running +1 +- +\d+s +sleep$")
-        listed = {(one["instance"], one["session"]): one for one in json.loads(self.command("sessions", "--json").stdout)}
+        every = json.loads(self.command("sessions", "--json").stdout)
+        listed = {(one["instance"], one["session"]): one for one in every}
         self.assertEqual(listed[name, "other"]["labels"], {"task": "build"})
         only = json.loads(self.command("sessions", "--json", "--connect", str(other.process.pid)).stdout)
         self.assertEqual([(one["instance"], one["session"]) for one in only], [(name, "other")])
@@ -301,7 +325,8 @@ class Commands(WatchCase):
         os.close(master)
         self.assertEqual(done.returncode, 0)
         self.assertEqual(shown, rb"ared \x1b]52;c;eA==\x07 \x1b[6n \xc2\x9b \x00 \x7f \xff " + b"\r\nb\tc\r\n")
-        piped = subprocess.run([binary(), "logs", session.name], capture_output=True, env=self.environment(), check=False)
+        words = [binary(), "logs", session.name]
+        piped = subprocess.run(words, capture_output=True, env=self.environment(), check=False)
         self.assertIn(b"\x1b]52;c;eA==\x07", piped.stdout)
 
     def test_wrong_usage_exits_with_2(self):

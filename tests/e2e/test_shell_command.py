@@ -1,6 +1,7 @@
 """`rex-rpc shell`: a person's terminal, on a shell of their own and on a session that an agent drives."""
 
 import os
+import re
 import signal
 import unittest
 
@@ -40,8 +41,8 @@ class OwnShell(ShellCase):
         person.type("echo $$ is me; sleep 1000\r")
         person.sees("\n")
         pid = int(person.sees(" is me"))
-        done = self.command("sessions")
-        self.assertRegex(done.stdout, rf"{person.process.pid}-\w+/s1 +unmanaged .* sleep")
+        row = rf"{person.process.pid}-\w+/s1 +unmanaged .* sleep"
+        self.assertTrue(until(lambda: re.search(row, self.command("sessions").stdout)))
         done = self.command("logs", f"{person.process.pid}/s1")
         self.assertIn(f"{pid} is me", done.stdout)
         person.process.send_signal(signal.SIGTERM)
@@ -111,7 +112,7 @@ class Watching(ShellCase):
     def test_B14_a_person_takes_over_types_a_secret_and_hands_back(self):
         session = self.fresh()
         command = "stty -echo; printf 'OTP: '; read -r otp; stty echo; echo; test $otp = 271828 && echo welcome"
-        pending = session.start("run", command=command)
+        pending = session.start("run", command=command, returnOnInput=False)
         person = self.watcher(session, rows=24, cols=80)
         self.assertTrue(until(lambda: b"OTP: " in session.read_all()))
         person.type("~t")

@@ -1232,6 +1232,7 @@ _SessionEventParamsOptional = t.TypedDict(
         "result": RunState,
         "exitCode": int,
         "signal": str,
+        "waiting": Waiting,
         "cause": str,
         "cwd": str,
         "cwdBytes": str,

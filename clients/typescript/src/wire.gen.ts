@@ -726,6 +726,8 @@ export interface SessionEventParams {
   exitCode?: number;
   /** jobEnded, shellExited. */
   signal?: string;
+  /** waitingInput: for what. */
+  waiting?: Waiting;
   /** restarted: why, as in a RunResult. */
   cause?: string;
   cwd?: string;
