@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "base/time.h"
 #include "cli/instances.h"
 
@@ -37,6 +38,7 @@ Server::Server(shell::Nursery& nursery)
       sessions_(loop_.get_executor(), nursery, workers_),
       router_(table_),
       workers_(loop_.get_executor()) {
+  keep_memory_out_of_core_dumps();  // what clients send is in it
   methods::bind_all(table_, loop_.get_executor(), instance_, nursery, sessions_, workers_);
 }
 

@@ -6,14 +6,40 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/secret.h"
 #include "methods/wire.gen.h"
 #include "rpc/method_table.h"
 
 namespace rex::methods {
 
+/// What must leave no copy is taken out of the message before anything copies it.
+template <class Params>
+std::string take_secret(nlohmann::json& params) {
+  if constexpr (requires(Params p) {
+                  p.secret;
+                  p.data;
+                }) {
+    const auto data = params.is_object() ? params.find("data") : params.end();
+    if (data != params.end() && data->is_string() && params.value("secret", nlohmann::json()) == true) {
+      return in_own_memory(data->template get_ref<std::string&>());
+    }
+  }
+  return {};
+}
+
 template <class M, class Handler>
 Task<nlohmann::json> answer(Handler handler, nlohmann::json params, rpc::Call& call) {
+  std::string secret = take_secret<typename M::Params>(params);
+  const Wiper wiper(&secret);
   typename M::Params typed = wire::read<typename M::Params>(params);
+  if constexpr (requires {
+                  typed.secret;
+                  typed.data;
+                }) {
+    if (!secret.empty()) {
+      typed.data = std::move(secret);
+    }
+  }
   if constexpr (std::is_same_v<std::invoke_result_t<Handler&, typename M::Params, rpc::Call&>, typename M::Result>) {
     co_return wire::write(handler(std::move(typed), call));
   } else {

@@ -3,6 +3,7 @@
 
 #include "base/encoding.h"
 #include "base/error.h"
+#include "base/secret.h"
 #include "methods/binding.h"
 #include "methods/methods.h"
 #include "methods/to_wire.h"
@@ -32,6 +33,7 @@ std::string bytes_of(std::string data, wire::Encoding encoding, std::string_view
     return data;
   }
   std::optional<std::string> bytes = from_base64(data);
+  wipe(data);  // it may be a secret
   if (!bytes) {
     throw invalid_params(member, "is not base64");
   }
@@ -308,6 +310,10 @@ Task<wire::SessionReadResult> read(wire::SessionReadParams params, rpc::Call& ca
 Task<wire::SessionWriteResult> write(wire::SessionWriteParams params, rpc::Call& call, shell::Sessions& sessions) {
   shell::Typing typing{bytes_of(std::move(params.data).value_or(""), params.encoding, "data"), params.submit,
                        params.eof, params.secret};
+  if (params.secret) {
+    typing.data = in_own_memory(typing.data);
+  }
+  const Wiper wiper(params.secret ? &typing.data : nullptr);
   const std::shared_ptr<shell::Session> session = sessions.find(params.session);
   session->require_writer(call.connection()->number());
   const std::size_t accepted = co_await session->write(std::move(typing), call.cancel());

@@ -1,5 +1,7 @@
 #include "rpc/connection.h"
 
+#include <string.h>
+
 #include <random>
 #include <utility>
 #include <vector>
@@ -60,6 +62,7 @@ Task<> Connection::run() {
       break;
     }
     take(std::string_view(buffer.data(), n));
+    explicit_bzero(buffer.data(), n);  // it may have been a secret
   }
   input_ended_ = true;
   wake_outgoing();

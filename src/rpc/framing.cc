@@ -64,6 +64,7 @@ bool is_blank(std::string_view line) { return line.find_first_not_of(" \t") == s
 
 std::optional<Frame> FrameDecoder::next() {
   if (handed_out_) {
+    explicit_bzero(held_.data(), held_.size());  // it may have been a secret
     held_.clear();
     handed_out_ = false;
   }

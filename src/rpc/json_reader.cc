@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/encoding.h"
+#include "base/secret.h"
 #include "rpc/json_text.h"
 
 namespace rex::rpc {
@@ -12,11 +13,18 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t usual_string = 256;
+
 /// One pass over one text, without recursion. While something is refused it goes on checking the syntax, but builds
 /// nothing: malformed always comes before refused.
 class Reader {
  public:
-  Reader(std::string_view text, const Limits& limits) : limits_(limits), in_(text) {}
+  Reader(std::string_view text, const Limits& limits) : limits_(limits), in_(text) {
+    text_.reserve(usual_string);  // a string that is read in one go leaves no copy behind
+  }
+  ~Reader() { wipe(text_); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
 
   Document read() {
     in_.skip_space();

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "shell/session.h"
+#include "shell/waiting_watch.h"
 
 namespace rex::shell {
 namespace {
@@ -33,6 +35,7 @@ Task<std::size_t> Session::write(Typing typing, Cancel& cancel) {
   const std::shared_ptr<Session> self = shared_from_this();
   co_await ensure_alive();
   const std::shared_ptr<Incarnation> in = incarnation_;
+  const Wiper wiper(typing.secret ? &typing.data : nullptr);
   if (typing.secret) {
     co_await await_secret_prompt(in);
   }

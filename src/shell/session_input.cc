@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/secret.h"
 
 namespace rex::shell {
 namespace {
@@ -46,6 +47,7 @@ Task<Typed> SessionInput::write(std::shared_ptr<Incarnation> in, Typing typing, 
     refuse_closed(Executed::no);
   }
   std::string data = std::move(typing.data);
+  const Wiper wiper(typing.secret ? &data : nullptr);
   const std::optional<termios> modes = in->tty() ? terminal_modes(in->input()->fd()) : std::nullopt;
   const bool canonical = modes && (modes->c_lflag & ICANON) != 0;
   if (typing.submit) {
@@ -76,7 +78,7 @@ Task<Typed> SessionInput::write(std::shared_ptr<Incarnation> in, Typing typing, 
   const std::size_t size = data.size();
   std::exception_ptr failure;
   try {
-    typed.accepted = co_await write_all_of(in, std::move(data), cancel);
+    typed.accepted = co_await write_all_of(in, data, cancel);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -92,7 +94,7 @@ Task<Typed> SessionInput::write(std::shared_ptr<Incarnation> in, Typing typing, 
   co_return typed;
 }
 
-Task<std::size_t> SessionInput::write_all_of(std::shared_ptr<Incarnation> in, std::string data, Cancel& cancel) {
+Task<std::size_t> SessionInput::write_all_of(std::shared_ptr<Incarnation> in, std::string_view data, Cancel& cancel) {
   const auto room = std::make_shared<Event>();
   Waiter waiter(executor_);
   waiter.subscribe(cancel.changed());

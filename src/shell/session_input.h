@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/async.h"
 #include "shell/incarnation.h"
@@ -38,7 +39,8 @@ class SessionInput {
   [[nodiscard]] std::int64_t offset() const { return offset_; }
 
  private:
-  Task<std::size_t> write_all_of(std::shared_ptr<Incarnation> in, std::string data, Cancel& cancel);
+  /// `data` is its caller's, who waits for it: no copy.
+  Task<std::size_t> write_all_of(std::shared_ptr<Incarnation> in, std::string_view data, Cancel& cancel);
   static Task<> announce_room(std::shared_ptr<Incarnation> in, std::shared_ptr<Event> room);
 
   Executor executor_;

@@ -28,6 +28,12 @@ def environment(home):
     return {"PATH": PATH, "LANG": "C.UTF-8", "HOME": str(home), "TMPDIR": "/tmp", "USER": "nobody", **passed}
 
 
+def copy_for_all(path, folder):
+    """The program at `path` where any user may execute it."""
+    os.chmod(folder, 0o755)
+    return shutil.copy(path, pathlib.Path(folder) / "rex-rpc")
+
+
 def free_port():
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
         return listener.getsockname()[1]
