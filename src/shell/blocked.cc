@@ -110,6 +110,8 @@ class Polled {
     }
   }
 
+  [[nodiscard]] bool has_foreign() const { return foreign_; }
+
   [[nodiscard]] Block block(bool has_timeout) const {
     return !has_terminal_          ? Block::elsewhere
            : foreign_              ? Block::several
@@ -189,7 +191,7 @@ std::optional<Call> parse_call(const char* line) {
   return call;
 }
 
-Block block_of(const Call& call, pid_t pid, int tty_nr, const TerminalId& terminal) {
+Block block_of(const Call& call, pid_t pid, int tty_nr, const TerminalId& terminal, bool& foreign) {
   const Waiting waiting = wait_of(call.number);
   Polled polled(pid, tty_nr, terminal);
   switch (waiting.wait) {
@@ -213,6 +215,7 @@ Block block_of(const Call& call, pid_t pid, int tty_nr, const TerminalId& termin
     case Wait::uring:
       return kind_of_fd(pid, tty_nr, 0, terminal) == FdKind::terminal ? Block::unclear : Block::elsewhere;
   }
+  foreign = polled.has_foreign();
   return polled.block(has_timeout(call, waiting));
 }
 
@@ -256,7 +259,7 @@ ThreadState look_at_thread(pid_t pid, pid_t thread, int tty_nr, char state, cons
     call->number = SYS_poll;
   }
 #endif
-  seen.block = block_of(*call, pid, tty_nr, terminal);
+  seen.block = block_of(*call, pid, tty_nr, terminal, seen.foreign);
   if (seen.block > Block::unclear && !is_of_our_architecture(pid)) {
     seen.block = Block::unclear;
   }

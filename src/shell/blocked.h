@@ -30,6 +30,7 @@ struct ThreadState {
   std::uint64_t run_ns = 0;  // time on a CPU so far
   std::uint64_t turns = 0;   // how often it was put on one
   bool counted = false;      // run_ns and turns are known; also of a process that we may not look into
+  bool foreign = false;      // it waits for something that comes from elsewhere
 
   /// Whether the thread has done nothing since `earlier`.
   [[nodiscard]] bool has_slept_since(const ThreadState& earlier) const {

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +33,7 @@ struct ProcessStat {
   pid_t tty_group = 0;
   char state = 0;
   int threads = 0;
+  unsigned long long start = 0;  // in clock ticks since boot
   std::string name;
 };
 
@@ -45,8 +47,9 @@ std::optional<ProcessStat> stat_of_process(pid_t pid) {
   ProcessStat stat;
   stat.pid = pid;
   if (open == std::string_view::npos || close == std::string_view::npos ||
-      std::sscanf(text.data() + close + 1, " %c %d %d %*d %d %d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d",
-                  &stat.state, &stat.parent, &stat.group, &stat.tty_nr, &stat.tty_group, &stat.threads) != 6) {
+      std::sscanf(text.data() + close + 1,
+                  " %c %d %d %*d %d %d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d %llu", &stat.state,
+                  &stat.parent, &stat.group, &stat.tty_nr, &stat.tty_group, &stat.threads, &stat.start) != 7) {
     return std::nullopt;
   }
   stat.name = text.substr(open + 1, close - open - 1);
@@ -110,7 +113,8 @@ bool is_traced(const ProcessStat& process) { return process.state == 't'; }
 /// Looks at one terminal's users; at an inner terminal's where ours is only handed on to it.
 class Judge {
  public:
-  Judge(const Family& family, ForegroundLook& look) : family_(family), look_(look) {}
+  Judge(const Family& family, unsigned long long since, ForegroundLook& look)
+      : family_(family), since_(since), look_(look) {}
 
   void judge(pid_t group, const TerminalId& terminal, int depth) {
     look_.group = depth == 0 ? group : look_.group;
@@ -128,9 +132,9 @@ class Judge {
         stopped += foreground && is_stopped(process) ? 1 : 0;
         continue;
       }
-      // One that has left our terminal's session may read it all the same; but unless it belongs to the foreground
-      // (setsid -w), whoever has the foreground is not what waits.
-      const bool belongs = foreground || descends(process, has_it);
+      // One that has left our terminal's session may read it all the same (setsid -w, a pinentry); but one of an
+      // earlier command is not what this one waits for.
+      const bool belongs = foreground || process.start >= since_ || descends(process, has_it);
       look_at_threads(process, terminal, belongs ? Block::read : Block::several, foreground, best);
     }
     look_.stopped = members != 0 && (members == stopped || (best.block == Block::child && waits_for_stopped(has_it)));
@@ -138,14 +142,24 @@ class Judge {
       best.pid = best.thread = group;
       best.block = Block::refused;
     }
-    take_best(best);
     const bool raw = look_.modes_known && (look_.modes.c_lflag & ICANON) == 0;
+    if (best.block > Block::several && raw && has_foreign_sibling(best)) {
+      best.block = Block::several;
+    }
+    take_best(best);
     if (best.block <= Block::several && raw && depth < max_depth) {
       judge_inner(terminal, has_it, depth);
     }
   }
 
  private:
+  /// Keys are read in one thread and passed on in another: docker exec -it. A program that asks for a line while its
+  /// other threads wait for their sockets (terraform) does wait for the line.
+  [[nodiscard]] bool has_foreign_sibling(const ThreadState& reader) const {
+    return std::any_of(look_.all.begin(), look_.all.end(),
+                       [&reader](const ThreadState& state) { return state.pid == reader.pid && state.foreign; });
+  }
+
   /// Whether whoever has the terminal only waits for descendants that do not go on: `cat & wait`.
   template <class Fact>
   [[nodiscard]] bool waits_for_stopped(const Fact& has_it) const {
@@ -231,12 +245,13 @@ class Judge {
   }
 
   const Family& family_;
+  unsigned long long since_;
   ForegroundLook& look_;
 };
 
 }  // namespace
 
-ForegroundLook look_at_foreground(int master, const TerminalId& terminal, pid_t root) {
+ForegroundLook look_at_foreground(int master, const TerminalId& terminal, pid_t root, unsigned long long since) {
   ForegroundLook look;
   const std::optional<termios> modes = terminal_modes(master);
   look.modes = modes.value_or(termios{});
@@ -247,8 +262,16 @@ ForegroundLook look_at_foreground(int master, const TerminalId& terminal, pid_t 
     look.best.block = Block::unclear;
     return look;
   }
-  Judge(*family, look).judge(*group, terminal, 0);
+  Judge(*family, since, look).judge(*group, terminal, 0);
   return look;
+}
+
+unsigned long long clock_ticks_now() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  const auto ticks = static_cast<unsigned long long>(sysconf(_SC_CLK_TCK));
+  return static_cast<unsigned long long>(now.tv_sec) * ticks +
+         static_cast<unsigned long long>(now.tv_nsec) * ticks / 1'000'000'000;
 }
 
 bool is_as_before(int master, const ForegroundLook& earlier) {

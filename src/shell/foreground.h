@@ -1,5 +1,5 @@
 // One look at a terminal: who has it, and what those processes are blocked in. Knows no history and no sessions;
-// waiting.h compares looks.
+// waiting_probe.h compares looks.
 #pragma once
 
 #include <sys/types.h>
@@ -32,8 +32,12 @@ struct ForegroundLook {
   }
 };
 
-/// `root`: the process below which the terminal's users are.
-ForegroundLook look_at_foreground(int master, const TerminalId& terminal, pid_t root);
+/// `root`: the process below which the terminal's users are. `since`: when the command began, in clock ticks since
+/// boot.
+ForegroundLook look_at_foreground(int master, const TerminalId& terminal, pid_t root, unsigned long long since);
+
+/// Now, as /proc/PID/stat counts it.
+unsigned long long clock_ticks_now();
 
 /// Whether nobody of an earlier look has done anything since, and the terminal is as it was: then nothing that it found
 /// can have changed. Cheap: two system calls and a small read a thread.

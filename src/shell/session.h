@@ -24,7 +24,7 @@
 #include "shell/session_events.h"
 #include "shell/session_input.h"
 #include "shell/session_types.h"
-#include "shell/waiting_watch.h"
+#include "shell/waiting.h"
 #include "shell/writer_lease.h"
 
 namespace rex::shell {
@@ -84,6 +84,8 @@ struct Shared {
 
 /// `all` without those of `some`.
 std::vector<pid_t> without(std::vector<pid_t> all, const std::vector<pid_t>& some);
+
+class WaitingWatch;
 
 class Session : public std::enable_shared_from_this<Session> {
  public:

@@ -8,6 +8,7 @@
 
 #include "base/time.h"
 #include "shell/session.h"
+#include "shell/waiting_watch.h"
 
 namespace rex::shell {
 namespace {

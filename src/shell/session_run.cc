@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "shell/session.h"
+#include "shell/waiting_watch.h"
 
 namespace rex::shell {
 namespace {
@@ -236,6 +237,9 @@ Task<RunResult> Session::run_command(RunOptions options, Cancel& cancel) {
   } catch (...) {
     current_.reset();
     jobs_.erase(job->number);
+    if (waiting_watch_) {
+      waiting_watch_->command_ended();
+    }
     throw;
   }
   if (options.isolate) {

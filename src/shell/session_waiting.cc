@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "shell/session.h"
+#include "shell/waiting_watch.h"
 
 namespace rex::shell {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/async.h"
 #include "shell/incarnation.h"
-#include "shell/waiting.h"
+#include "shell/waiting_probe.h"
 
 namespace rex::shell {
 

@@ -4,7 +4,7 @@ comes back when the program has read all that was typed and reads on (B1, B9, D1
 
 import unittest
 
-from rig import RexCase, in_shells, needs
+from rig import RexCase, in_shells, needs, until
 import waiting_world as world
 
 PATIENCE_MS = 60_000
@@ -133,6 +133,34 @@ class Tour(RexCase):
         session.run("sleep 0.4; read x; echo $x; read y", waitMs=0)
         result = session.run("early", interactive=True, waitMs=PATIENCE_MS)
         self.assertEqual((result["state"], result["output"]), ("waitingInput", "early\n"), result)
+
+
+class Stopped(RexCase):
+    @in_shells()
+    def test_B16_B17_who_waits_for_what_the_terminal_has_stopped_is_stopped(self, session):
+        """A child in a group of its own may not read the terminal, nor change it; its parent would wait for ever."""
+        for child in (["cat"], ["stty", "sane"]):
+            with self.subTest(child):
+                program = f"import os, subprocess; subprocess.run({child}, preexec_fn=os.setpgrp)"
+                result = session.run(f'python3 -c "{program}"', waitMs=PATIENCE_MS)
+                self.assertEqual((result["state"], result["exitCode"]), ("stopped", None), result)
+                self.assertEqual(session.call("info")["state"], "stopped")
+                self.assertEqual(session.call("interrupt")["state"], "ready")
+                self.usable(session)
+
+    @in_shells("bash")
+    def test_B16_what_a_shell_itself_tells_of_a_background_reader(self, session):
+        result = self.ended(session.run("cat & wait", waitMs=PATIENCE_MS))
+        self.assertIn("Stopped", result["output"])
+        self.assertEqual([process["command"] for process in result["survivors"]], ["cat"])
+
+    @in_shells()
+    def test_B16_a_background_reader_that_goes_on_is_no_stop(self, session):
+        session.run("cat & sleep 60", waitMs=0)
+        self.assertTrue(until(lambda: (session.call("info")["foreground"] or {}).get("command") == "sleep"))
+        result = session.call("wait", any=[{"input": True}], waitMs=400)["result"]
+        self.assertEqual((result["state"], result["waiting"]), ("running", None))
+        session.call("interrupt")
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ class Matrix(RexCase):
 
     @classmethod
     def start_rex(cls):
-        shutil.copy(binary(), cls.home / "rex-rpc")  # where any user may execute it
+        world.copy_for_all(binary(), cls.home)
         prefix = world.AS_USER if cls.user else []
         cls.rex = Rex([*prefix, str(cls.home / "rex-rpc")], env=world.environment(cls.home), cwd=cls.home)
 
@@ -168,11 +168,47 @@ class Matrix(RexCase):
                 self.assertIn(told and told["how"], ("reading", "listening"), name)
                 self.close_quietly(session)
 
+    def test_B13_who_reads_keys_for_others_is_listening_and_a_daemon_of_before_is_not_what_waits(self):
+        """A thread that reads keys beside one that waits for a socket (docker exec -it), and a reader left behind."""
+        keys = ("import socket, threading, tty, select; tty.setraw(0); pair = socket.create_server(('127.0.0.1', 0)); "
+                "threading.Thread(target=lambda: open(0, 'rb', 0).read(1), daemon=True).start(); "
+                "select.select([pair], [], [])")
+        for command, how in ((keys, "listening"), (keys.replace("tty.setraw(0); ", ""), "reading")):
+            with self.subTest(how):
+                session = self.fresh(cwd=str(self.home))
+                session.run(f'python3 -c "{command}"', waitMs=0)
+                self.assertEqual(until(lambda: session.call("info")["waiting"], 30)["how"], how)
+                self.close_quietly(session)
+        session = self.fresh(cwd=str(self.home))
+        left = session.run("setsid cat & sleep 0.1", returnOnInput=False)["survivors"]
+        self.assertEqual([each["command"] for each in left], ["cat"])
+        session.run("sleep 60", waitMs=0)
+        told = until(lambda: session.call("info")["waiting"], 30)
+        self.assertEqual((told["how"], told["command"], session.call("info")["state"]), ("listening", "cat", "running"))
+
 
 class MatrixAsUser(Matrix):
     """As somebody who may not look into other users' processes."""
 
     user = True
+
+    def test_B2_B13_of_a_program_that_may_not_be_looked_into_nothing_is_guessed(self):
+        """It may be executed and not read, so the kernel shows its memory and system calls to nobody but root."""
+        for name in ("bash", "cat", "sleep"):
+            closed = self.home / f"closed-{name}"
+            shutil.copy(world.program(name), closed)
+            closed.chmod(0o711)
+        for command, claim in (("closed-cat", None), ("closed-sleep 60", None),
+                               ("closed-bash --norc -c 'read -sp \"pass: \"'", ("reading", "secret", "termios"))):
+            with self.subTest(command):
+                session = self.fresh(cwd=str(self.home))
+                result = session.run(f"{self.home}/{command}", waitMs=PATIENCE_MS if claim else NEVER_MS)
+                told = result["waiting"] and tuple(result["waiting"][key] for key in ("how", "kind", "evidence"))
+                self.assertEqual((result["state"], told), ("waitingInput" if claim else "running", claim), result)
+                self.close_quietly(session)
+        session = self.fresh(cwd=str(self.home))
+        session.run(f"{self.home}/closed-cat", waitMs=0)
+        self.assertEqual(session.run("silence ends this", interactive=True)["output"], "silence ends this\n")
 
 
 if __name__ == "__main__":

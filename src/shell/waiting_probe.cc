@@ -1,4 +1,4 @@
-#include "shell/waiting.h"
+#include "shell/waiting_probe.h"
 
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -91,6 +91,7 @@ WaitingProbe::WaitingProbe(int master, int slave, pid_t root, std::function<bool
 
 void WaitingProbe::command_began(TimePoint now) {
   const std::optional<termios> modes = terminal_modes(master_);
+  began_ = clock_ticks_now();
   secretive_before_ = modes && (modes->c_lflag & ECHO) == 0;
   stir(now);
 }
@@ -113,7 +114,7 @@ Clock::duration WaitingProbe::look(TimePoint now) {
   if (verdict_ != Verdict::unsettled && now - last_at_ < full_look_interval && is_as_before(master_, last_)) {
     return pause(now);
   }
-  ForegroundLook next = look_at_foreground(master_, terminal_, root_);
+  ForegroundLook next = look_at_foreground(master_, terminal_, root_, began_);
   cost_ = Clock::now() - now;
   judge(next, now);
   last_ = std::move(next);
