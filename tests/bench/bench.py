@@ -83,6 +83,15 @@ def switches_of(pids):
     return total
 
 
+def cpu_of(pids):
+    """Seconds on a CPU so far, by the scheduler's own count."""
+    total = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/schedstat") as file:
+            total += int(file.read().split()[0])
+    return total / 1e9
+
+
 class Table:
     def __init__(self):
         self.missed = 0
@@ -300,6 +309,51 @@ def deaf_reader(table, program, seconds):
         server.close()
 
 
+def told(table, program, times):
+    """The program writes down when it asked; the answer's arrival is compared with that."""
+    table.title("From a prompt to the answer that it waits, ms")
+    server = Server(program)
+    server.call("session/create", session="bench", shell="bash")
+    ask = "import time\nwhile True: input(repr(time.time()))"
+    answer = server.call("session/run", session="bench", command=f"python3 -c '{ask}'")
+    samples = []
+    for _ in range(times):
+        answer = server.call("session/run", session="bench", command="", interactive=True)
+        samples.append((time.time() - float(answer["waiting"]["text"])) * 1e3)
+    p99 = sorted(samples)[int(times * 0.99)]
+    table.target(f"python input() ({times}), median", statistics.median(samples), 100, " ms")
+    table.row("  p99", f"{p99:.1f} ms")
+    server.call("session/interrupt", session="bench", escalate=True)
+    silent = []
+    for _ in range(max(times // 20, 3)):
+        begin = time.time()
+        server.call("session/run", session="bench", command="sleep 1; read x")
+        silent.append((time.time() - begin) * 1e3 - 1000)
+        server.call("session/interrupt", session="bench")
+    table.row("`sleep 1; read x`, less the second", f"{statistics.median(silent):.0f} ms")
+    server.close()
+
+
+def watching(table, program, count, seconds):
+    """What it costs to know of many sessions whether they wait."""
+    table.title(f"CPU of server and guardians for {count} sessions, each, over {seconds} s")
+    server = Server(program)
+    for i in range(count):
+        server.call("session/create", session=f"s{i}", shell="dash")
+    for name, command in (("at their prompts", None), ("in `sleep 1000`", "sleep 1000"), ("waiting in `read x`", "read x")):
+        for i in range(count if command else 0):
+            server.call("session/interrupt", session=f"s{i}")
+            server.call("session/run", session=f"s{i}", command=command, waitMs=0)
+        time.sleep(6)  # looks become rarer for five seconds
+        processes = server.own_processes()
+        cpu, wakes = cpu_of(processes), switches_of(processes)
+        time.sleep(seconds)
+        share = (cpu_of(processes) - cpu) / seconds * 100
+        wakes = (switches_of(processes) - wakes) / seconds / count
+        table.row(name, f"{share:.2f} % of a CPU", f"{wakes:.2f} wake-ups/s a session")
+    server.close()
+
+
 def main():
     build, quick = sys.argv[1], "--quick" in sys.argv[2:]
     program = f"{build}/rex-rpc"
@@ -315,6 +369,8 @@ def main():
     fleet(table, build, *((10, 20, 3) if quick else (30, 50, 9)))
     at_rest(table, program)
     deaf_reader(table, program, 4 if quick else 30)
+    told(table, program, 40 if quick else 200)
+    watching(table, program, 100 if quick else 1000, 3 if quick else 10)
     seconds = time.monotonic() - begin
     print(f"\n{table.missed} targets missed; {seconds:.0f} s, load {os.getloadavg()[0]:.2f} at the end")
 
