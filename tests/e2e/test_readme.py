@@ -44,7 +44,8 @@ class Examples(unittest.TestCase):
 
     def test_a_client_in_python(self):
         printed = output_of([sys.executable, "-c", block("python", "subprocess")])
-        self.assertEqual(printed, "hello from /tmp\n shellExited 3\nrunning\ndone\n\n")
+        self.assertEqual(printed, "hello from /tmp\n shellExited 3\nrunning\ndone\n\n"
+                                  "waitingInput Deploy? \nyou said no\n\n")
 
     @needs("node", "git")
     def test_a_client_in_javascript(self):
