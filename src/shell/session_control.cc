@@ -94,7 +94,9 @@ Task<bool> Session::signal_until_end(std::shared_ptr<Job> job, int number, Milli
   while (incarnation_ && !closed_) {
     const pid_t now = incarnation_->foreground();
     std::string now_command = command_of(now);
-    if (now != group || now_command != command) {
+    // A shell that is back behind what was killed is about to report, or to go on with its text: it has its grace.
+    const bool spared = number == SIGKILL && group != 0 && now == incarnation_->program().pid();
+    if (!spared && (now != group || now_command != command)) {
       group = now;
       command = std::move(now_command);
       *delivered = signal_foreground(number) || *delivered;

@@ -36,6 +36,17 @@ class Processes(RexCase):
         self.assertEqual((idle["step"], idle["state"]), (None, "ready"))
         self.usable(session)
 
+    @in_shells()
+    def test_E1_a_kill_spares_the_shell_that_goes_on_behind_it(self, session):
+        count = {"bash": 10_000}.get(session.info["shell"], 20_000)  # some 30 ms
+        command = f"{STUBBORN}; i=0; while [ $i -lt {count} ]; do i=$((i+1)); done; echo on its own"
+        call = session.start("run", command=command)
+        session.call("wait", any=[{"match": "up"}], waitMs=5000)
+        last = session.call("interrupt", escalate=True, graceMs=1000)
+        self.assertEqual((last["step"], last["state"]), ("KILL", "ready"))
+        self.assertIn("on its own\n", self.ended(call.result())["output"])
+        self.usable(session)
+
     @in_shells("bash")
     def test_E1_a_cancel_that_stops_goes_through_the_same_steps(self, session):
         call = session.start("run", command=STUBBORN.replace("INT TERM", "INT"))
