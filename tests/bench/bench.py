@@ -134,6 +134,8 @@ def round_trips(table, build, rounds, title, cpus=None):
         "run-bash": "session/run `true`, bash",
         "pty-dash": "dash on a raw pty, `true;echo`",
         "run-dash": "session/run `true`, dash",
+        "run-zsh": "session/run `true`, zsh",
+        "run-fish": "session/run `true`, fish",
         "ping": "ping",
         "spawn-true": "posix_spawn `true`, wait",
         "process-run": "process/run [\"true\"]",

@@ -95,6 +95,8 @@ int main_of(const std::string& program, int rounds) {
   const auto dash = bare_shell({"dash", "-i"}, "");
   Server for_bash(program);
   Server for_dash(program);
+  Server for_zsh(program);
+  Server for_fish(program);
   Server for_ping(program);
   Server for_process(program);
   const auto on_pty = [](const char* name, RawPty& pty, const char* line) {
@@ -113,6 +115,8 @@ int main_of(const std::string& program, int rounds) {
   subjects.push_back(session_run(for_bash, "bash"));
   subjects.push_back(on_pty("pty-dash", *dash, "true;echo\n"));
   subjects.push_back(session_run(for_dash, "dash"));
+  subjects.push_back(session_run(for_zsh, "zsh"));
+  subjects.push_back(session_run(for_fish, "fish"));
   subjects.push_back({"ping", 1, [&] { for_ping.call("ping", "{}", "\"time\""); }, family(for_ping.pid())});
   subjects.push_back({"spawn-true", 10, [] { run_to_end({"true"}); }});
   subjects.push_back(
