@@ -198,12 +198,15 @@ struct ProgressParams {
   std::string host;
 };
 
-/// agent: pager, editor, installer, colour and history kept quiet, TERM=dumb; human: a person's own terminal.
+/// agent: nothing opens where nobody sits, by TERM=dumb, NO_COLOR=1, PAGER, MANPAGER, GIT_PAGER and SYSTEMD_PAGER=cat,
+/// EDITOR, VISUAL and GIT_EDITOR=false, GIT_TERMINAL_PROMPT=0, DEBIAN_FRONTEND=noninteractive, PIP_NO_INPUT=1,
+/// NPM_CONFIG_YES=true; `env` outranks each. human: a person's own terminal.
 enum class Profile { agent, human };
 template <>
 inline constexpr auto names<Profile> = std::to_array<std::string_view>({"agent", "human"});
 
-/// Which of its own files the shell reads: none, those of an interactive shell, those of a login shell.
+/// Which of its user's files the shell reads: none, those of an interactive shell, those of a login shell. Prompts and
+/// the hooks around them are taken away in each.
 enum class Startup { clean, interactive, login };
 template <>
 inline constexpr auto names<Startup> = std::to_array<std::string_view>({"clean", "interactive", "login"});
@@ -298,6 +301,8 @@ struct Waiting {
   std::string text;  ///< The last line shown, as far as it is written.
 };
 
+/// How the shell started: what was printed meanwhile, which files were opened of those that it reads by its manual (not
+/// what these read in their turn), and what went wrong.
 struct StartupReport {
   std::string output;
   std::vector<std::string> sourced;

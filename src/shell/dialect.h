@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,11 +18,20 @@ namespace rex::shell {
 
 enum class Startup { clean, interactive, login };
 
+/// How a shell gets its lines.
+enum class Feed {
+  stream,   // from a pipe on its standard input, which it reads byte by byte or keeps through an interrupt
+  packets,  // likewise, but it reads blocks and forgets them when interrupted: one packet a line (pipe2 O_DIRECT)
+  loop,     // it is typed, with one key, a loop that reads them by a path; its standard input is the terminal
+};
+
 /// Paths through which the shell reaches our descriptors.
 struct ChannelPaths {
-  std::string command;  // the text to source
-  std::string report;   // where records are written
-  std::string traps;    // where an ERR trap is put aside (bash)
+  std::string command;   // the text to source
+  std::string report;    // where records are written
+  std::string traps;     // where a trap is put aside
+  std::string lines;     // where a loop reads its lines
+  std::string terminal;  // where a loop lets commands write
 };
 
 /// One end of a command, as the shell told it.
@@ -34,8 +44,9 @@ struct Record {
 };
 
 struct SyntaxError {
-  std::int64_t line;  // 1 is the first line of the command
-  std::string text;   // the shell's own words, without our path
+  std::int64_t line;   // 1 is the first line of the command
+  std::string text;    // the shell's own words, without our path
+  bool whole = false;  // the shell reads all of a text before it runs any of it
 };
 
 /// A command's standard descriptors, where they are not the terminal.
@@ -58,9 +69,18 @@ class Dialect {
 
   [[nodiscard]] virtual std::vector<std::string> arguments(Startup startup) const = 0;
 
-  /// Whether lines must go as one packet each (pipe2 O_DIRECT): such shells read blocks and forget what they read
-  /// ahead when they are interrupted.
-  [[nodiscard]] virtual bool wants_packets() const = 0;
+  [[nodiscard]] virtual Feed feed() const { return Feed::stream; }
+
+  /// Arguments behind those, which name our paths and are not shown to anybody.
+  [[nodiscard]] virtual std::vector<std::string> private_arguments(const ChannelPaths& /*paths*/) const { return {}; }
+
+  /// The files such a shell would read in such a start, by its manual: whether they are there or not. `variable` gives
+  /// the environment it starts with.
+  [[nodiscard]] virtual std::vector<std::string> startup_files(
+      Startup startup, const std::function<std::string(const std::string&)>& variable) const = 0;
+
+  /// Whether a stopped foreground job has the status 128 + the signal; else it has 0.
+  [[nodiscard]] virtual bool status_tells_stopped() const { return true; }
 
   /// Text to source once, before anything else.
   [[nodiscard]] virtual std::string prologue(const ChannelPaths& paths) const = 0;
@@ -68,10 +88,16 @@ class Dialect {
   /// The lines that run the prologue and report as number 0. They may be sent again until a record comes.
   [[nodiscard]] virtual std::vector<std::string> start_lines(const ChannelPaths& paths) const = 0;
 
+  /// The command that sources a file of the user's.
+  [[nodiscard]] virtual std::string source_command(std::string_view path) const;
+
   /// What is put before a command on its first line to give the user's own state back; mostly empty.
   /// `flags` and `traps` are what the last record said, `last_status` is what `$?` is to be behind it.
-  [[nodiscard]] virtual std::string restore_prefix(std::string_view flags, std::string_view traps,
-                                                   int last_status) const = 0;
+  [[nodiscard]] virtual std::string restore_prefix(const ChannelPaths& paths, std::string_view flags,
+                                                   std::string_view traps, int last_status) const = 0;
+
+  /// What is put on a line of its own behind a command, so that the states of its pipeline can be told; mostly empty.
+  [[nodiscard]] virtual std::string epilogue(std::string_view /*text*/) const { return {}; }
 
   /// The lines that run a command and report it. The second reports what has not been: an interrupt, an unset variable
   /// under `set -u`, a failed special builtin make a shell throw away the rest of the first.
@@ -82,15 +108,18 @@ class Dialect {
 
   /// A line that makes the shell report command `number` if it has not.
   [[nodiscard]] virtual std::string report_line(std::uint64_t number) const;
+
+  /// Finds the shell's complaint about `text`, which it read from `command_path`, in a command's output.
+  [[nodiscard]] virtual std::optional<SyntaxError> find_syntax_error(std::string_view output,
+                                                                     std::string_view command_path, int status,
+                                                                     std::string_view text) const = 0;
 };
 
-/// The dialect of a shell by its file name ("bash", "/bin/sh"…), or null for shells that cannot be managed yet.
-const Dialect* dialect_for(std::string_view shell);
+/// The dialect of a shell by its file name ("bash", "/bin/sh"…), or null for shells that cannot be managed. `real` is
+/// the file that this name leads to: what is called sh is mostly another shell's second name.
+const Dialect* dialect_for(std::string_view shell, std::string_view real);
 
 /// Parses one record (without its terminating NUL); nullopt if it is not one.
 std::optional<Record> parse_record(std::string_view text);
-
-/// Finds the shell's complaint about the text at `command_path` in a command's output.
-std::optional<SyntaxError> find_syntax_error(std::string_view output, std::string_view command_path);
 
 }  // namespace rex::shell

@@ -24,6 +24,8 @@ const std::pair<const char*, const char*> agent_profile[] = {
     {"GIT_EDITOR", "false"},
     {"GIT_TERMINAL_PROMPT", "0"},
     {"DEBIAN_FRONTEND", "noninteractive"},
+    {"PIP_NO_INPUT", "1"},
+    {"NPM_CONFIG_YES", "true"},  // npx and npm init ask "Ok to proceed?"
 };
 
 }  // namespace

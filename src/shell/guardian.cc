@@ -55,7 +55,7 @@ struct StartFailure {
     _exit(127);
   };
   setsid();
-  if (launch.controlling_tty && ioctl(program_fds + 1, TIOCSCTTY, 0) != 0) {
+  if (launch.controlling_tty && ioctl(program_fds + 2, TIOCSCTTY, 0) != 0) {
     fail('t', errno);
   }
   for (int fd = 0; fd < 3; ++fd) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,7 +54,15 @@ Task<std::shared_ptr<Incarnation>> Incarnation::start(Executor executor, Nursery
   if (options.dialect != nullptr) {
     self->driver_ = std::make_unique<ShellDriver>(executor, *options.dialect);
     in = self->driver_->take_line_reader();
+    if (options.tty) {
+      self->driver_->use_terminal(self->out_->fd(), *self->pty_);
+      out = self->driver_->take_sink_writer();
+    }
+    const std::vector<std::string> own = self->driver_->private_arguments();
+    options.launch.argv.insert(options.launch.argv.end(), own.begin(), own.end());
+    self->driver_->start(options.reads_user_files);  // a shell with a loop reads the prologue by itself, at once
   }
+  self->modes_ = options.tty ? terminal_modes(self->out_->fd()) : std::nullopt;
   options.launch.controlling_tty = options.tty;
   const int terminal = options.tty ? self->pty_->slave() : -1;
   const int in_fd = in ? in.get() : terminal;
@@ -62,9 +71,6 @@ Task<std::shared_ptr<Incarnation>> Incarnation::start(Executor executor, Nursery
   self->program_ = co_await Program::start(executor, nursery, std::move(options.launch), in_fd, out_fd, err_fd);
   self->program_children_ = children_file(self->program_->pid());
   self->guardian_children_ = children_file(self->program_->guardian());
-  if (self->driver_) {
-    self->driver_->start(options.reads_user_files);
-  }
   co_return self;
 }
 
@@ -80,8 +86,7 @@ void Incarnation::shut() {
     }
   }
   if (driver_) {
-    driver_->reports().close();
-    driver_->lines().close();
+    driver_->close();
     driver_.reset();
   }
   pty_.reset();
@@ -111,21 +116,43 @@ std::vector<pid_t> Incarnation::others() {
   return all;
 }
 
+bool Incarnation::restore_modes() {
+  const std::optional<termios> now = modes_ ? terminal_modes(out_->fd()) : std::nullopt;
+  if (!now || (now->c_iflag == modes_->c_iflag && now->c_oflag == modes_->c_oflag && now->c_lflag == modes_->c_lflag)) {
+    return false;
+  }
+  return tcsetattr(pty_->slave(), TCSANOW, &*modes_) == 0;
+}
+
+/// Whether the kernel says that the program is blocked in a read of one.
+bool Incarnation::reads_a_pipe() const {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/syscall", program_->pid());
+  const Fd file(open(path, O_RDONLY | O_CLOEXEC));
+  char text[64] = {};
+  long call = -1;
+  unsigned fd = 0;
+  if (!file || read(file.get(), text, sizeof text - 1) <= 0 || std::sscanf(text, "%ld 0x%x", &call, &fd) != 2 ||
+      call != SYS_read) {
+    return false;
+  }
+  return link_of(("fd/" + std::to_string(fd)).c_str()).value_or("").starts_with("pipe:");
+}
+
 bool Incarnation::at_its_lines() const {
   if (!driver_ || !driver_->lines_taken() || foreground() != program_->pid()) {
     return false;
   }
+  if (driver_->dialect().feed() == Feed::loop) {
+    return is_asleep(program_->pid()) && (driver_->at_a_prompt() || reads_a_pipe());
+  }
   // While it runs a command its standard input is the terminal or /dev/null; only between commands is it our pipe.
-  char link[64];
-  char target[64];
-  std::snprintf(link, sizeof link, "/proc/%d/fd/0", program_->pid());
-  const ssize_t n = readlink(link, target, sizeof target);
-  return n > 5 && std::string_view(target, 5) == "pipe:" && is_asleep(program_->pid());
+  return link_of("fd/0").value_or("").starts_with("pipe:") && is_asleep(program_->pid());
 }
 
-std::optional<std::string> Incarnation::kernel_cwd() const {
+std::optional<std::string> Incarnation::link_of(const char* what) const {
   char link[64];
-  std::snprintf(link, sizeof link, "/proc/%d/cwd", program_->pid());
+  std::snprintf(link, sizeof link, "/proc/%d/%s", program_->pid(), what);
   char target[4096 + 16];
   const ssize_t n = readlink(link, target, sizeof target);
   if (n <= 0) {

@@ -64,26 +64,35 @@ class Incarnation {
   [[nodiscard]] std::vector<pid_t> others();
 
   /// Where the program is now, as the kernel knows it; nullopt when it is gone.
-  [[nodiscard]] std::optional<std::string> kernel_cwd() const;
+  [[nodiscard]] std::optional<std::string> kernel_cwd() const { return link_of("cwd"); }
+
+  /// The file of the program that runs there now, links followed; nullopt when it is gone or another user's.
+  [[nodiscard]] std::optional<std::string> executable() const { return link_of("exe"); }
 
   /// Ends every pump and lets go of every descriptor. The process tree lives until this object is gone, or its end was
   /// asked for.
   void shut();
 
+  /// Gives the terminal the modes back that it began with; whether it had others.
+  bool restore_modes();
+
   /// Whether our shell is back at its line pipe with nothing left to read there.
   [[nodiscard]] bool at_its_lines() const;
 
-  bool replaced = false;   // another program runs where our shell was
+  bool replaced = false;  // another program runs where our shell was
   bool in_doubt = false;  // it may be so, or the shell is dying
 
  private:
   Incarnation() = default;
+  [[nodiscard]] std::optional<std::string> link_of(const char* what) const;
+  [[nodiscard]] bool reads_a_pipe() const;
 
   std::shared_ptr<Program> program_;
   std::unique_ptr<ShellDriver> driver_;
   bool tty_ = true;
   std::string tty_path_;
   std::optional<Pty> pty_;
+  std::optional<termios> modes_;  // the terminal's, as it began
   std::unique_ptr<AsyncFd> in_;
   std::unique_ptr<AsyncFd> out_;
   std::unique_ptr<AsyncFd> err_;

@@ -14,7 +14,7 @@ struct Launch {
   std::vector<std::string> argv;
   std::vector<std::string> env;  // NAME=value; PATH in it decides where argv[0] is looked for
   std::string cwd;
-  bool controlling_tty = false;  // standard output is a terminal that becomes the program's own
+  bool controlling_tty = false;  // standard error is a terminal that becomes the program's own
   std::vector<Rlimit> limits = {};
 };
 

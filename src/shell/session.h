@@ -1,11 +1,11 @@
 // A session: a program in its own terminal or on pipes, whose every output byte is kept in a journal, and the jobs run
 // in it. Knows no connection, no JSON and no transport: any number of callers wait on it at once, each as a cursor.
 //
-// All members run on the loop thread. Public tasks keep the session alive while they run. session.cc holds its life
-// (start, restart, close), session_info.cc what is told of it, session_output.cc what comes from its program,
-// session_run.cc jobs, session_result.cc what is told of them, session_wait.cc waiting and reading, session_control.cc
-// signals and stopping, session_events.cc what it announces and who may type, session_waiting.cc whether its program
-// waits for input.
+// All members run on the loop thread. Public tasks keep the session alive while they run. session_start.cc holds how
+// its shell becomes ready, session.cc the rest of its life (restart, close), session_info.cc what is told of it,
+// session_output.cc what comes from its program, session_run.cc jobs, session_result.cc what is told of them,
+// session_wait.cc waiting and reading, session_control.cc signals and stopping, session_events.cc what it announces and
+// who may type, session_waiting.cc whether its program waits for input.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@
 #include "shell/session_events.h"
 #include "shell/session_input.h"
 #include "shell/session_types.h"
+#include "shell/startup_watch.h"
 #include "shell/waiting.h"
 #include "shell/writer_lease.h"
 
@@ -131,17 +132,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
  private:
   // session.cc
-  Task<> start_incarnation(std::string cwd);
-  Task<> await_ready(TimePoint deadline);
-  Task<> source_startup_files(TimePoint deadline);
   Task<> ensure_alive();
-  IncarnationOptions incarnation_options(std::string cwd) const;
-  Task<> abandon_start();
   Restarted retire_incarnation();
   [[nodiscard]] bool ended_for_good() const;
-  [[nodiscard]] bool can_become_ready(Incarnation& in, TimePoint deadline) const;
-  [[nodiscard]] std::string why_not_ready(Incarnation& in) const;
-  [[nodiscard]] std::string collect_startup() const;
   [[noreturn]] void throw_ended() const;
 
   // session_info.cc
@@ -168,6 +161,20 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] std::optional<Waiting> waiting();
   bool shows_alternate_screen();
   Task<> await_secret_prompt(std::shared_ptr<Incarnation> in);
+
+  // session_start.cc
+  void choose_shell();
+  Task<> start_incarnation(std::string cwd);
+  Task<> await_ready(TimePoint deadline);
+  Task<> source_startup_files(TimePoint deadline);
+  Task<> fail_start(std::string why);
+  Task<> abandon_start();
+  void note_startup_files();
+  IncarnationOptions incarnation_options(std::string cwd) const;
+  [[nodiscard]] bool can_become_ready(Incarnation& in, TimePoint deadline) const;
+  [[nodiscard]] std::string why_not_ready(Incarnation& in) const;
+  [[nodiscard]] std::string other_shell() const;
+  [[nodiscard]] std::string collect_startup() const;
 
   // session_output.cc
   static Task<> pump_output(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> from, Stream stream);
@@ -230,7 +237,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::uint64_t internal_done_ = 0;  // the last of our own commands that has ended
   int internal_status_ = 0;
   StartupReport startup_;
-  std::optional<Restarted> restarted_;  // to be told with the next job
+  std::unique_ptr<StartupWatch> startup_watch_;  // while the shell starts
+  std::optional<Restarted> restarted_;           // to be told with the next job
   std::string cwd_;
 
   Journal journal_;

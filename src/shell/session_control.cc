@@ -45,7 +45,7 @@ Task<std::size_t> Session::write(Typing typing, Cancel& cancel) {
   }
   if (typed.interrupts && current_ && in->driver() != nullptr) {
     current_->interrupted = true;
-    in->driver()->ask_again(current_->number);
+    in->driver()->interrupted(current_->number);
   }
   co_return typed.accepted;
 }
@@ -77,7 +77,7 @@ bool Session::signal_foreground(int number) {
   }
   if (number == SIGINT && incarnation_->driver() != nullptr && current_) {
     current_->interrupted = true;
-    incarnation_->driver()->ask_again(current_->number);
+    incarnation_->driver()->interrupted(current_->number);
   }
   return delivered;
 }

@@ -63,7 +63,7 @@ Task<> Session::pump_isolated(std::shared_ptr<Session> self, std::shared_ptr<Job
 }
 
 Task<> Session::watch_replaced(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> which) {
-  if (!co_await which->driver()->lines().broken()) {
+  if (!co_await which->driver()->abandoned()) {
     co_return;
   }
   // A shell that is dying has closed the pipe too, some time before its end is told.

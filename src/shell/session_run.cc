@@ -104,8 +104,11 @@ void Session::end_job(JobEnd end) {
       incarnation_->driver()->take_care();
     }
     constexpr int stopped_from = 128 + SIGCHLD;  // 128 + STOP, TSTP, TTIN, TTOU
-    if (end.state == RunState::exited && end.exit_code && *end.exit_code > stopped_from &&
-        *end.exit_code <= 128 + SIGTTOU && std::any_of(left_behind.begin(), left_behind.end(), is_stopped)) {
+    const bool may_be_stopped = end.exit_code && (dialect_ == nullptr || dialect_->status_tells_stopped()
+                                                      ? *end.exit_code > stopped_from && *end.exit_code <= 128 + SIGTTOU
+                                                      : *end.exit_code == 0);
+    if (end.state == RunState::exited && may_be_stopped &&
+        std::any_of(left_behind.begin(), left_behind.end(), is_stopped)) {
       end.state = RunState::stopped;
     }
   }
@@ -138,9 +141,10 @@ void Session::end_job_by_record(Incarnation& in, const Record& record) {
     const Offset from = std::max(current_->from, to - std::min(to, syntax_complaint_bytes));
     std::string tail(to - from, '\0');
     tail.resize(journal_.read(from, tail.data(), tail.size()));
-    if (const std::optional<SyntaxError> found = find_syntax_error(tail, in.driver()->command_path())) {
+    if (const std::optional<SyntaxError> found = in.driver()->syntax_error(tail, record.status)) {
       // A text that ends too early is blamed on the line behind its last one.
-      end.syntax_error = SyntaxFault{found->line, found->text, std::min(found->line, current_->lines) > 1};
+      end.syntax_error =
+          SyntaxFault{found->line, found->text, !found->whole && std::min(found->line, current_->lines) > 1};
     }
   }
   end_job(std::move(end));

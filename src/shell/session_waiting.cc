@@ -66,7 +66,12 @@ void Session::waiting_changed() {
 
 /// Not said of a program before it is known whether it took the place of our shell.
 bool Session::reads_input() const {
-  return current_ && incarnation_ && !incarnation_->in_doubt && waiting_watch_ && waiting_watch_->is_reading();
+  // A shell at its own line editor has not begun with the job, or is done with it (fish, after an interrupt).
+  const auto at_a_prompt = [this] {
+    return incarnation_->driver() != nullptr && incarnation_->driver()->at_a_prompt();
+  };
+  return current_ && incarnation_ && !incarnation_->in_doubt && waiting_watch_ && waiting_watch_->is_reading() &&
+         !at_a_prompt();
 }
 
 bool Session::foreground_stopped() const {

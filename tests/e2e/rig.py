@@ -25,7 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from rex import Rex, RpcError, binary  # noqa: E402, F401
 
 LONG = os.environ.get("REX_LONG") == "1"
-SHELLS = ("bash", "dash")
+SHELLS = ("bash", "dash", "zsh")  # those that the texts of most tests are for; test_shells.py has fish's own
 long_only = unittest.skipUnless(LONG, "long: set REX_LONG=1")
 
 

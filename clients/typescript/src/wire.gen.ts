@@ -97,10 +97,17 @@ export interface ProgressParams {
   host?: string;
 }
 
-/** agent: pager, editor, installer, colour and history kept quiet, TERM=dumb; human: a person's own terminal. */
+/**
+ * agent: nothing opens where nobody sits, by TERM=dumb, NO_COLOR=1, PAGER, MANPAGER, GIT_PAGER and SYSTEMD_PAGER=cat,
+ * EDITOR, VISUAL and GIT_EDITOR=false, GIT_TERMINAL_PROMPT=0, DEBIAN_FRONTEND=noninteractive, PIP_NO_INPUT=1,
+ * NPM_CONFIG_YES=true; `env` outranks each. human: a person's own terminal.
+ */
 export type Profile = "agent" | "human";
 
-/** Which of its own files the shell reads: none, those of an interactive shell, those of a login shell. */
+/**
+ * Which of its user's files the shell reads: none, those of an interactive shell, those of a login shell. Prompts and
+ * the hooks around them are taken away in each.
+ */
 export type Startup = "clean" | "interactive" | "login";
 
 /** connection: ends, provably, with the client's connection. */
@@ -212,6 +219,10 @@ export interface Waiting {
   text: string;
 }
 
+/**
+ * How the shell started: what was printed meanwhile, which files were opened of those that it reads by its manual (not
+ * what these read in their turn), and what went wrong.
+ */
 export interface StartupReport {
   output: string;
   sourced?: string[];
