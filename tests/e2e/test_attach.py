@@ -314,7 +314,7 @@ class Typing(WatchCase):
 
     def test_a_call_that_runs_is_answered_although_somebody_takes_over(self):
         session = self.fresh()
-        pending = session.start("run", command="read -r x; echo got $x")
+        pending = session.start("run", command="read -r x; echo got $x", returnOnInput=False)
         writer = self.peer()
         Attached(self.feed(writer), session.name, role="writer")
         self.assertTrue(until(lambda: session.call("info")["foreground"]))
@@ -354,6 +354,7 @@ class Flooding(WatchCase):
         feed = self.feed()
         one = Attached(feed, session.name, window=64 << 20)
         session.run("yes flood", waitMs=0)
+        one.until(lambda: one.data)
         for _ in range(50):
             feed.rex.call("ping")
             one.ack(1 << 40)

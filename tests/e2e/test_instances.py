@@ -157,7 +157,7 @@ class Sockets(WatchCase):
         base = pathlib.Path(tempfile.mkdtemp(prefix="rex-open-", dir="/tmp"))
         self.addCleanup(shutil.rmtree, base)
         with Rex(env=self.environment(XDG_RUNTIME_DIR=str(base))) as rex:
-            path = until(lambda: next((base / "rex-rpc").glob("*.sock"), None))
+            path = until(lambda: next((base / "rex-rpc").glob("[!.]*.sock"), None))
             base.chmod(0o777)
             path.parent.chmod(0o777)
             path.chmod(0o777)
