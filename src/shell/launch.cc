@@ -48,7 +48,9 @@ DecodedLaunch decode_launch(char* text) {
   launch.controlling_tty = head[3] != 0;
   char* at = text + 4 * sizeof(std::uint32_t);
   launch.limits.resize(head[2]);
-  std::memcpy(launch.limits.data(), at, head[2] * sizeof(Rlimit));
+  if (head[2] != 0) {  // an empty vector has no place to copy to
+    std::memcpy(launch.limits.data(), at, head[2] * sizeof(Rlimit));
+  }
   at += head[2] * sizeof(Rlimit);
   const auto next = [&at] {
     char* s = at;
