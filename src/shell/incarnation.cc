@@ -139,6 +139,12 @@ bool Incarnation::reads_a_pipe() const {
   return link_of(("fd/" + std::to_string(fd)).c_str()).value_or("").starts_with("pipe:");
 }
 
+bool Incarnation::between_commands() const {
+  // While it runs a command its standard input is the terminal or /dev/null; only between commands is it our pipe.
+  return driver_ && driver_->dialect().feed() != Feed::loop && foreground() == program_->pid() &&
+         link_of("fd/0").value_or("").starts_with("pipe:");
+}
+
 bool Incarnation::at_its_lines() const {
   if (!driver_ || !driver_->lines_taken() || foreground() != program_->pid()) {
     return false;
@@ -146,8 +152,7 @@ bool Incarnation::at_its_lines() const {
   if (driver_->dialect().feed() == Feed::loop) {
     return is_asleep(program_->pid()) && (driver_->at_a_prompt() || reads_a_pipe());
   }
-  // While it runs a command its standard input is the terminal or /dev/null; only between commands is it our pipe.
-  return link_of("fd/0").value_or("").starts_with("pipe:") && is_asleep(program_->pid());
+  return between_commands() && is_asleep(program_->pid());
 }
 
 std::optional<std::string> Incarnation::link_of(const char* what) const {

@@ -76,6 +76,10 @@ class Incarnation {
   /// Gives the terminal the modes back that it began with; whether it had others.
   bool restore_modes();
 
+  /// Whether our shell is behind a command and not yet in the next one: it reports, or reads its lines. False where
+  /// that cannot be told.
+  [[nodiscard]] bool between_commands() const;
+
   /// Whether our shell is back at its line pipe with nothing left to read there.
   [[nodiscard]] bool at_its_lines() const;
 

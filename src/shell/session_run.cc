@@ -18,8 +18,7 @@ namespace {
 constexpr Milliseconds unmanaged_quiet{1000};
 
 // What a shell may need to come back to its lines, before the next command is given to it anyway.
-constexpr Milliseconds comeback_time{50};
-constexpr Milliseconds comeback_time_interrupted{1000};
+constexpr Milliseconds comeback_time{1000};
 
 // How far back in a job's output the shell's complaint about its text is looked for.
 constexpr Offset syntax_complaint_bytes = 16 * 1024;
@@ -210,7 +209,7 @@ Task<> Session::await_shell() {
     co_return;
   }
   Waiter pause(executor_);
-  const TimePoint deadline = Clock::now() + (last->interrupted ? comeback_time_interrupted : comeback_time);
+  const TimePoint deadline = Clock::now() + comeback_time;
   while (!closed_ && incarnation_ && !incarnation_->program().ended() && !incarnation_->replaced &&
          !incarnation_->at_its_lines() && Clock::now() < deadline) {
     co_await pause.until(Clock::now() + Milliseconds(1));
