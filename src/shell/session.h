@@ -67,7 +67,6 @@ struct Job {
   bool beyond_reach = false;          // it could not be ended: what is left of it we may not signal
   std::unique_ptr<AsyncFd> isolated;  // its own output, when it does not write to the terminal
   Fd isolated_writer;                 // what the shell opens; let go of at the job's end
-  bool shell_tried = false;           // behind a text that may have broken its memory
   bool interrupted = false;           // the shell may still have something to say about that
   std::optional<JobEnd> end;
   bool names_settled = false;
@@ -197,7 +196,6 @@ class Session : public std::enable_shared_from_this<Session> {
   void end_job_by_record(Incarnation& in, const Record& record);
   [[nodiscard]] std::string true_cwd(const Incarnation& in, std::string_view claimed) const;
   Task<> await_shell();
-  Task<> try_shell();
   Task<RunResult> run_command(RunOptions options, Cancel& cancel);
   Task<RunResult> type_command(RunOptions options, Cancel& cancel);
   struct Watch;

@@ -20,9 +20,6 @@ constexpr Milliseconds unmanaged_quiet{1000};
 // What a shell may need to come back to its lines, before the next command is given to it anyway.
 constexpr Milliseconds comeback_time{1000};
 
-// What bash says of a text that ends within quotes or a substitution.
-constexpr const char* unclosed = "unexpected EOF";
-
 // How far back in a job's output the shell's complaint about its text is looked for.
 constexpr Offset syntax_complaint_bytes = 16 * 1024;
 
@@ -201,8 +198,8 @@ Task<RunResult> Session::run(RunOptions options, Cancel& cancel) {
 }
 
 /// After two kinds of jobs the shell gets the time to come back to its lines, or to die, before it is told more:
-/// - bash 5.2 corrupts its memory over a text with an unclosed `$(` (valgrind shows writes before its line buffer) and
-///   dies then or with the next text: that is a harmless one of ours, so that no command is lost with it
+/// - bash 5.2 corrupts its memory over a text with an unclosed `$(` and mostly dies a moment after it has reported it
+///   (valgrind shows writes before its line buffer): the next command must not be lost with it
 ///   (test_faults_sessions.py, S10);
 /// - an interrupt may reach the shell itself just behind its report; what it prints then (dash: a line feed) is not the
 ///   next command's (test_swerex_table.py, row 49, on a loaded machine).
@@ -210,10 +207,6 @@ Task<> Session::await_shell() {
   const std::shared_ptr<Job> last = jobs_.empty() ? nullptr : jobs_.rbegin()->second;
   if (!last || !last->end || (!last->end->syntax_error && !last->interrupted)) {
     co_return;
-  }
-  const bool doubtful = last->end->syntax_error && last->end->syntax_error->text.find(unclosed) != std::string::npos;
-  if (doubtful && !std::exchange(last->shell_tried, true) && incarnation_ && !incarnation_->program().ended()) {
-    co_await try_shell();
   }
   Waiter pause(executor_);
   const TimePoint deadline = Clock::now() + comeback_time;
@@ -224,22 +217,6 @@ Task<> Session::await_shell() {
   if (closed_ || !incarnation_) {
     throw_ended();
   }
-}
-
-/// Has the shell run a text that does nothing but keep `$?`, and waits for its report or its death.
-Task<> Session::try_shell() {
-  const std::shared_ptr<Incarnation> in = incarnation_;
-  const std::uint64_t number = std::max(internal_done_, first_internal_number) + 1;
-  Waiter waiter(executor_);
-  waiter.subscribe(changed_);
-  const TimePoint deadline = Clock::now() + comeback_time;
-  starting_ = true;  // others wait as for a shell that starts
-  in->driver()->run(number, "return $?", {"/dev/null", "/dev/null"});
-  while (!closed_ && internal_done_ != number && !in->program().ended() && Clock::now() < deadline) {
-    co_await waiter.until(deadline);
-  }
-  starting_ = false;
-  changed_.notify();
 }
 
 Task<RunResult> Session::run_command(RunOptions options, Cancel& cancel) {

@@ -128,6 +128,9 @@ class Sessions(RexCase):
                 result = session.run(command, timeoutMs=3000)
                 self.assertEqual(result["state"], "exited", result)
                 self.assertNotEqual(result["exitCode"], 0)
+                if session.info["shell"] == "bash" and command == "echo $(x":
+                    later = session.run("echo usable; (exit 21)")  # bash's own memory may be broken by that text
+                    self.assertIn((later["state"], later["exitCode"]), (("exited", 21), ("shellExited", None)), later)
                 self.usable(session)
         for command, output in (("echo x \\", "x\n"), ("echo x # comment", "x\n"), ("# comment", ""), ("", ""),
                                 ("\n\n", ""), ("echo x;", "x\n"), ("  ", "")):
