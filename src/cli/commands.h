@@ -8,14 +8,20 @@
 #include <vector>
 
 #include "cli/client.h"
+#include "shell/sessions.h"
 
 namespace rex::cli {
 
+struct ServeOptions {
+  bool is_private = false;                                     // not to be found by the user's other programs
+  std::size_t journal_memory = shell::default_journal_memory;  // bytes of the output of all sessions
+};
+
 /// Serves one client on standard input and output, to the end of input.
-int serve_stdio(shell::Nursery& nursery, bool is_private);
+int serve_stdio(shell::Nursery& nursery, ServeOptions options);
 
 /// Serves whoever connects to `address`, unix:PATH, until SIGINT, SIGTERM or SIGHUP.
-int serve_listening(shell::Nursery& nursery, const std::string& address, bool is_private);
+int serve_listening(shell::Nursery& nursery, const std::string& address, ServeOptions options);
 
 /// Sends one request and prints the result, or the error on standard error.
 int call(const Where& where, const std::string& method, const std::string& params);

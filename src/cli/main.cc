@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "methods/version.h"
 #include "methods/wire.gen.h"
+#include "shell/sessions.h"
 #include "transports/stdio.h"
 
 namespace rex::cli {
@@ -141,6 +142,11 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
 
+  std::size_t journal_memory = shell::default_journal_memory;
+  app.add_option("--journal-memory", journal_memory,
+                 "Bytes of memory for the output of all sessions; the rest is in files")
+      ->capture_default_str();
+
   Where where;
   app.add_flag("--private", where.is_private,
                "Keep the instance out of the runtime directory, where your other programs find it");
@@ -208,10 +214,11 @@ int main(int argc, char** argv) {
   if (doctor_command->parsed()) {
     return doctor(nursery);
   }
+  const ServeOptions serving{where.is_private, journal_memory};
   if (!listen.empty()) {
-    return serve_listening(nursery, listen, where.is_private);
+    return serve_listening(nursery, listen, serving);
   }
-  return serve_stdio(nursery, where.is_private);
+  return serve_stdio(nursery, serving);
 }
 
 }  // namespace

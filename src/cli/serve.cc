@@ -14,8 +14,8 @@
 
 namespace rex::cli {
 
-int serve_stdio(shell::Nursery& nursery, bool is_private) {
-  Server server(nursery);
+int serve_stdio(shell::Nursery& nursery, ServeOptions options) {
+  Server server(nursery, options.journal_memory);
   const std::shared_ptr<rpc::Connection> connection =
       server.connect(transports::take_over_stdio(server.loop().get_executor()));
   asio::basic_signal_set<Executor> signals(server.loop().get_executor(), SIGHUP, SIGINT, SIGTERM);
@@ -40,14 +40,14 @@ int serve_stdio(shell::Nursery& nursery, bool is_private) {
     signals.cancel();
     server.end();
   });
-  if (!is_private) {
+  if (!options.is_private) {
     server.publish();
   }
   server.run();
   return exit_code;
 }
 
-int serve_listening(shell::Nursery& nursery, const std::string& address, bool is_private) {
+int serve_listening(shell::Nursery& nursery, const std::string& address, ServeOptions options) {
   constexpr std::string_view scheme = "unix:";
   if (!address.starts_with(scheme) || address.size() == scheme.size()) {
     std::fprintf(stderr, "rex-rpc: cannot listen at %s: the address of a socket is unix:PATH\n",
@@ -55,7 +55,7 @@ int serve_listening(shell::Nursery& nursery, const std::string& address, bool is
     return 2;
   }
   ::signal(SIGPIPE, SIG_IGN);
-  Server server(nursery);
+  Server server(nursery, options.journal_memory);
   asio::basic_signal_set<Executor> signals(server.loop().get_executor(), SIGHUP, SIGINT, SIGTERM);
   signals.async_wait([&server](const std::error_code& error, int) {
     if (!error) {
@@ -64,7 +64,7 @@ int serve_listening(shell::Nursery& nursery, const std::string& address, bool is
   });
   server.listen(
       std::make_shared<transports::UnixListener>(server.loop().get_executor(), address.substr(scheme.size())));
-  if (!is_private) {
+  if (!options.is_private) {
     server.publish();
   }
   server.run();

@@ -33,9 +33,9 @@ std::string new_instance_name() {
 
 }  // namespace
 
-Server::Server(shell::Nursery& nursery)
+Server::Server(shell::Nursery& nursery, std::size_t journal_memory)
     : instance_(new_instance_name()),
-      sessions_(loop_.get_executor(), nursery, workers_),
+      sessions_(loop_.get_executor(), nursery, workers_, journal_memory),
       router_(table_),
       workers_(loop_.get_executor()) {
   keep_memory_out_of_core_dumps();  // what clients send is in it

@@ -21,7 +21,7 @@ inline constexpr std::size_t max_clients = 256;
 
 class Server {
  public:
-  explicit Server(shell::Nursery& nursery);
+  explicit Server(shell::Nursery& nursery, std::size_t journal_memory = shell::default_journal_memory);
 
   Loop& loop() { return loop_; }
   rpc::Service& service() { return router_; }

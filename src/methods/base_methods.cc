@@ -77,7 +77,7 @@ void watch_client(std::int64_t process_id, const std::shared_ptr<rpc::Connection
 }
 
 wire::InitializeResult initialize(const wire::InitializeParams& params, rpc::Call& call, Executor executor,
-                                  const std::string& instance) {
+                                  const std::string& instance, const shell::Sessions& sessions) {
   if (!params.protocolVersion.starts_with("1.")) {
     throw Error(Fault::InvalidParams,
                 "params.protocolVersion: this is version 1.0; offered was " + printable(params.protocolVersion, 32))
@@ -97,6 +97,7 @@ wire::InitializeResult initialize(const wire::InitializeParams& params, rpc::Cal
   for (const auto& [name, value] : wire::limits::all) {
     result.limits[std::string(name)] = value;
   }
+  result.limits["journalMemoryBytes"] = static_cast<std::int64_t>(sessions.journal_memory());
   call.connection()->lifecycle().initialized();
   return result;
 }
@@ -105,9 +106,9 @@ wire::InitializeResult initialize(const wire::InitializeParams& params, rpc::Cal
 
 shell::Owner owner_of(const rpc::Connection& connection) { return connection.number(); }
 
-void bind_base(rpc::MethodTable& table, Executor executor, std::string instance) {
-  bind<wire::Initialize>(table, [executor, instance](const wire::InitializeParams& params, rpc::Call& call) {
-    return initialize(params, call, executor, instance);
+void bind_base(rpc::MethodTable& table, Executor executor, std::string instance, const shell::Sessions& sessions) {
+  bind<wire::Initialize>(table, [executor, instance, &sessions](const wire::InitializeParams& params, rpc::Call& call) {
+    return initialize(params, call, executor, instance, sessions);
   });
   bind<wire::Shutdown>(table, [](const wire::ShutdownParams&, rpc::Call& call) {
     call.connection()->lifecycle().shut_down();
@@ -123,7 +124,7 @@ void bind_base(rpc::MethodTable& table, Executor executor, std::string instance)
 
 void bind_all(rpc::MethodTable& table, Executor executor, std::string instance, shell::Nursery& nursery,
               shell::Sessions& sessions, Workers& workers) {
-  bind_base(table, executor, std::move(instance));
+  bind_base(table, executor, std::move(instance), sessions);
   bind_sessions(table, executor, sessions);
   bind_attachments(table, sessions);
   bind_processes(table, executor, nursery);

@@ -11,7 +11,7 @@ namespace rex::methods {
 void bind_all(rpc::MethodTable& table, Executor executor, std::string instance, shell::Nursery& nursery,
               shell::Sessions& sessions, Workers& workers);
 
-void bind_base(rpc::MethodTable& table, Executor executor, std::string instance);
+void bind_base(rpc::MethodTable& table, Executor executor, std::string instance, const shell::Sessions& sessions);
 void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions);
 void bind_attachments(rpc::MethodTable& table, shell::Sessions& sessions);
 void bind_processes(rpc::MethodTable& table, Executor executor, shell::Nursery& nursery);

@@ -4,6 +4,7 @@
 
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <ctime>
 #include <memory>
 #include <optional>
@@ -34,14 +35,16 @@ class FileWatch : public std::enable_shared_from_this<FileWatch> {
  private:
   /// What tells one state of a file from another.
   struct Mark {
-    dev_t device;
-    ino_t inode;
-    off_t size;
-    timespec modified;
-    timespec changed;
-    bool operator==(const Mark& other) const;
+    std::uint32_t device[2];
+    std::uint64_t inode;
+    std::uint64_t size;
+    std::int64_t modified[2];  // seconds, nanoseconds
+    std::int64_t changed[2];
+    auto operator<=>(const Mark&) const = default;
   };
 
+  static Mark mark_of(const struct statx& info);
+  bool note_beginning();
   static Task<> watch(std::shared_ptr<FileWatch> self);
   static Task<> pump(std::shared_ptr<FileWatch> self);
   void look();
@@ -58,7 +61,7 @@ class FileWatch : public std::enable_shared_from_this<FileWatch> {
   // Only a worker touches these while it looks, and only the loop in between.
   Fd inotify_;
   std::optional<Mark> before_;
-  bool looked_once_ = false;
+  bool beginning_known_ = false;
   bool there_ = false;
   bool differs_ = false;
 

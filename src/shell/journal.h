@@ -17,7 +17,9 @@ namespace rex::shell {
 /// How much memory the rings of many journals may take together.
 class MemoryBudget {
  public:
-  explicit MemoryBudget(std::size_t bytes) : left_(bytes) {}
+  explicit MemoryBudget(std::size_t bytes) : size_(bytes), left_(bytes) {}
+
+  [[nodiscard]] std::size_t size() const { return size_; }
 
   /// False, and nothing taken, where there is not so much.
   bool take(std::size_t bytes) {
@@ -31,6 +33,7 @@ class MemoryBudget {
   [[nodiscard]] std::size_t left() const { return left_; }
 
  private:
+  std::size_t size_;
   std::size_t left_;
 };
 

@@ -123,6 +123,11 @@ Task<CloseResult> Session::close(Milliseconds grace) {
     end_job(std::move(end));
   }
   changed_.notify();
+  Waiter waiter(executor_);
+  waiter.subscribe(changed_);
+  while (starting_) {  // a start gives up now, and ends what it has started
+    co_await waiter.until(never);
+  }
   CloseResult result;
   std::vector<std::shared_ptr<Incarnation>> all = std::move(former_);
   if (incarnation_) {

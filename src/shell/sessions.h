@@ -20,11 +20,13 @@ using Owner = std::uint64_t;
 class Sessions {
  public:
   /// `journal_memory`: bytes of all journals that may be in memory at a time.
-  Sessions(Executor executor, Nursery& nursery, Workers& workers, std::size_t journal_memory = default_journal_memory)
+  Sessions(Executor executor, Nursery& nursery, Workers& workers, std::size_t journal_memory)
       : executor_(executor),
         nursery_(nursery),
         workers_(workers),
         journal_memory_(std::make_shared<MemoryBudget>(journal_memory)) {}
+
+  [[nodiscard]] std::size_t journal_memory() const { return journal_memory_->size(); }
 
   /// Starts a session. Its name is taken from the first moment, so that requests sent right behind find it; a start
   /// that fails gives it back. Throws SessionExists, LimitExceeded, StartFailed.

@@ -1,0 +1,241 @@
+"""Large amounts: sessions, descriptors, terminals, output. Bounds hold, counters are exact, and all is given back.
+
+Must not know how anything is stored. Amounts are small on a push and the issue's own with REX_LONG=1.
+"""
+
+import base64
+import contextlib
+import hashlib
+import os
+import pathlib
+import random
+import subprocess
+import unittest
+
+from rig import (
+    LONG, Rex, RexCase, RpcError, amount, binary, descriptors, family, in_shells, is_sanitized, memory, needs, until,
+    zombies,
+)
+
+MIB = 1 << 20
+
+
+def can(*command):
+    return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
+def ptys(pid):
+    """The terminals a process holds."""
+    held = 0
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            held += os.readlink(f"/proc/{pid}/fd/{fd}").startswith(("/dev/ptmx", "/dev/pts/"))
+    return held
+
+
+class Sessions(RexCase):
+    @staticmethod
+    def all_at_most(bounds, values):
+        return all(value <= bound for value, bound in zip(values, bounds))
+
+    def create(self, rex, names, **options):
+        """In crowds of fifty, so that no start has to wait for all the others."""
+        for at in range(0, len(names), 50):
+            calls = [rex.start("session/create", session=name, **options) for name in names[at:at + 50]]
+            for call in calls:
+                call.result()
+
+    def test_a_thousand_sessions_are_served_and_all_they_took_is_given_back(self):
+        rex = self.spawn()
+        pid, names = rex.process.pid, [f"n{number}" for number in range(amount(100, 1000))]
+        for _ in range(2):  # what is kept after the first time is kept for the next
+            rex.session("warm", shell="dash").call("close")
+            before = (descriptors(pid), ptys(pid), len(family(pid)))
+            self.create(rex, names, shell="dash")
+            if LONG:
+                for options in ({"shell": "dash"}, {"argv": ["cat"], "tty": False}):
+                    error = self.refused("LimitExceeded", rex.call, "session/create", session="one more", **options)
+                    self.assertEqual([error.data[name] for name in ("limit", "value", "max", "executed")],
+                                     ["sessions", 1001, 1000, "no"])
+            runs = [rex.start("session/run", session=name, command=f"echo {name}") for name in names]
+            self.assertEqual([run.result()["output"] for run in runs], [f"{name}\n" for name in names])
+            self.assertEqual(len(rex.call("session/list")["sessions"]), len(names))
+            full = memory(pid, "VmRSS")
+            closes = [rex.start("session/close", session=name) for name in names]
+            self.assertEqual([close.result()["survivors"] for close in closes], [[]] * len(names))
+            after = until(lambda: self.all_at_most(before, (descriptors(pid), ptys(pid), len(family(pid)))))
+            self.assertTrue(after, (descriptors(pid), ptys(pid), len(family(pid)), before))
+            self.assertEqual(zombies(pid), [])
+        if not is_sanitized():
+            self.assertLess(memory(pid, "VmRSS"), full + 2 * MIB)
+
+    def test_S25_sessions_that_come_and_go_quickly_leave_nothing(self):
+        rex = self.spawn()
+        pid = rex.process.pid
+
+        def turnover(count):
+            for number in range(count):
+                rex.start("session/create", session=f"t{number}", shell="dash")
+                rex.start("session/run", session=f"t{number}", command="echo x")
+                close = rex.start("session/close", session=f"t{number}", graceMs=100)
+                if number % 20 == 19:
+                    close.result()
+            self.assertTrue(until(lambda: rex.call("session/list")["sessions"] == []))
+
+        turnover(20)
+        before, resident = (descriptors(pid), len(family(pid))), memory(pid, "VmRSS")
+        turnover(amount(100, 5000))
+        self.assertTrue(until(lambda: (descriptors(pid), len(family(pid))) == before), (descriptors(pid), before))
+        if not is_sanitized():
+            self.assertLess(memory(pid, "VmRSS") - resident, 4 * MIB)
+
+    def test_our_descriptors_go_up_to_the_hard_limit_and_programs_keep_the_soft_one(self):
+        rex = self.spawn(argv=["sh", "-c", f"ulimit -Sn 200; exec {binary()}"])
+        self.create(rex, [f"n{number}" for number in range(40)], shell="dash")
+        self.assertGreater(descriptors(rex.process.pid), 200)
+        self.assertEqual(rex.call("session/run", session="n39", command="ulimit -Sn")["output"], "200\n")
+        self.assertEqual(rex.call("process/run", command="ulimit -Sn")["stdout"], "200\n")
+
+    def test_without_descriptors_left_a_start_is_refused_and_all_else_goes_on(self):
+        rex = self.spawn(argv=["sh", "-c", f"ulimit -n 100; exec {binary()}"])
+        first = rex.session("first", shell="dash")
+        before, error = descriptors(rex.process.pid), None
+        made = []
+        while error is None and len(made) < 100:
+            try:
+                rex.call("session/create", session=f"n{len(made)}", shell="dash")
+                made.append(f"n{len(made)}")
+            except RpcError as refused:
+                error = refused
+        self.assertIsNotNone(error, "a hundred sessions in a hundred descriptors")
+        self.assertEqual((error.type, error.data["name"], error.data["executed"]), ("OsError", "EMFILE", "no"), error)
+        self.ended(first.run("echo on"), output="on\n")
+        for name in made:
+            self.ended(rex.call("session/run", session=name, command="echo on"), output="on\n")
+            self.assertEqual(rex.call("session/close", session=name)["survivors"], [])
+        self.assertTrue(until(lambda: descriptors(rex.process.pid) == before), descriptors(rex.process.pid))
+        self.ended(rex.session("again", shell="dash").run("true"))
+
+    @needs("unshare", "mount")
+    @unittest.skipUnless(can("unshare", "-m", "true"), "cannot run here: no mount namespace may be made")
+    def test_L04_without_terminals_left_a_start_is_refused_and_sessions_on_pipes_are_not(self):
+        """In a devpts of its own, which has eight."""
+        mount = ("mount -t devpts -o newinstance,ptmxmode=0666,max=8 devpts /dev/pts && "
+                 f"mount --bind /dev/pts/ptmx /dev/ptmx && exec {binary()}")
+        rex = self.spawn(argv=["unshare", "-m", "sh", "-c", mount])
+        self.create(rex, [f"n{number}" for number in range(8)], shell="dash")
+        error = self.refused("LimitExceeded", rex.call, "session/create", session="more", shell="dash")
+        self.assertEqual((error.data["limit"], error.data["executed"]), ("pty", "no"))
+        pipes = rex.session("pipes", argv=["cat"], tty=False)
+        pipes.call("write", data="x\n")
+        self.assertEqual(pipes.call("wait", any=[{"match": "x"}], waitMs=10_000)["met"], 0)
+        self.ended(rex.call("session/run", session="n0", command="echo on"), output="on\n")
+        rex.call("session/close", session="n7")
+        self.ended(rex.session("more", shell="dash").run("true"))
+
+
+class Journals(RexCase):
+    def digest(self, session, offset, end):
+        whole = hashlib.sha256()
+        while offset < end:
+            piece = session.call("read", offset=offset, maxBytes=MIB, encoding="base64")
+            data = base64.b64decode(piece["data"])[:end - offset]
+            whole.update(data)
+            offset += len(data)
+        return whole.hexdigest()
+
+    @in_shells("bash")
+    def test_C3_L02_a_gigabyte_costs_flat_memory_and_its_counters_and_ranges_are_exact(self, _):
+        size = amount(24, 1024) * MIB
+        rex = self.spawn()
+        session = self.fresh(rex=rex, journalBytes=amount(16, 256) * MIB)
+        source = "import os, random\nb = random.Random(7).randbytes(1 << 20)\n"
+        (self.folder / "out.py").write_text(f"{source}for _ in range({size >> 20}): os.write(1, b)\n")
+        session.run("true")
+        before = memory(rex.process.pid, "VmHWM")
+        result = self.ended(session.run(f"python3 {self.folder}/out.py", view="raw"), totalBytes=size)
+        self.assertEqual(result["next"] - result["from"], size)
+        self.assertEqual(result["omitted"]["bytes"], result["omitted"]["to"] - result["omitted"]["from"])
+        if not is_sanitized():
+            self.assertLess(memory(rex.process.pid, "VmHWM") - before, 8 * MIB)
+        info = session.call("info")
+        self.assertEqual(info["next"] - info["oldest"], amount(16, 256) * MIB)
+        block = random.Random(7).randbytes(MIB)
+        expected, at, end = hashlib.sha256(), info["oldest"] - result["from"], size
+        while at < end:
+            expected.update(block[at % MIB:])
+            at += MIB - at % MIB
+        self.assertEqual(self.digest(session, info["oldest"], info["next"]), expected.hexdigest())
+        self.refused("OffsetGone", session.call, "read", offset=info["oldest"] - 1)
+        if not is_sanitized():  # an answer of a megabyte is some megabytes more
+            self.assertLess(memory(rex.process.pid, "VmHWM") - before, 20 * MIB)
+
+    def test_L11_the_memory_of_all_journals_together_is_bounded_and_no_byte_is_lost_by_it(self):
+        """Each of these would keep a megabyte in memory, were it alone."""
+        bound, count, size = amount(2, 64) * MIB, amount(10, 200), 1_500_000
+        rex = self.spawn(argv=[binary(), "--journal-memory", str(bound)])
+        self.assertEqual(rex.call("initialize")["limits"]["journalMemoryBytes"], bound)
+        pid, sessions = rex.process.pid, [self.fresh("dash", rex=rex) for _ in range(count)]
+        before = memory(pid, "VmRSS")
+        quiet = {"view": "raw", "maxOutputBytes": 100}
+        calls = [session.start("run", command=f"head -c {size} /dev/zero | tr '\\0' z", **quiet) for session in sessions]
+        for call in calls:
+            self.ended(call.result(), totalBytes=size)
+        if not is_sanitized():
+            self.assertLess(memory(pid, "VmRSS") - before, bound + count * 32 * 1024 + 2 * MIB)
+        for session in (sessions[0], sessions[-1]):
+            self.assertEqual(session.read_all(maxBytes=8 * MIB), b"z" * size)
+
+    @needs("unshare", "mount")
+    @unittest.skipUnless(can("unshare", "-m", "true"), "cannot run here: no mount namespace may be made")
+    def test_C15_L05_a_full_disk_costs_history_never_output_and_is_told(self):
+        """TMPDIR is a file system of sixteen megabytes."""
+        folder = self.folder / "small"
+        folder.mkdir()
+        rex = self.spawn(argv=["unshare", "-m", "sh", "-c",
+                               f"mount -t tmpfs -o size=16m none {folder} && TMPDIR={folder} exec {binary()}"])
+        session = self.fresh("bash", rex=rex)
+        self.assertNotIn("journalError", session.info)
+        result = self.ended(session.run("seq 1 4000000; echo over"))
+        self.assertTrue(result["output"].endswith("4000000\nover\n"))
+        self.assertEqual(result["next"] - result["from"], result["totalBytes"])
+        info = session.call("info")
+        self.assertEqual(info["journalError"], "ENOSPC")
+        self.assertGreater(info["oldest"], 0)
+        self.assertLessEqual(info["next"] - info["oldest"], MIB)
+        self.refused("OffsetGone", session.call, "read", offset=info["oldest"] - 1)
+        tail = session.read_all(info["oldest"])
+        self.assertTrue(tail.endswith(b"\n3999999\n4000000\nover\n"))
+        self.assertEqual(info["oldest"] + len(tail), info["next"])
+        self.usable(session)
+        self.usable(self.fresh("dash", rex=rex))
+
+    def test_a_journals_file_is_never_seen_and_only_there_when_it_is_needed(self):
+        place = self.folder / "spool"
+        place.mkdir()
+        rex = self.spawn(env={**os.environ, "TMPDIR": str(place)})
+        session = self.fresh("bash", rex=rex)
+
+        def spools():
+            links = [pathlib.Path(f"/proc/{rex.process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{rex.process.pid}/fd")]
+            return [link for link in links if os.readlink(link).startswith(str(place))]
+
+        session.run("head -c 500000 /dev/zero | tr '\\0' x")
+        self.assertEqual(spools(), [])
+        session.run("head -c 5000000 /dev/zero | tr '\\0' x")
+        self.assertEqual([link.stat().st_mode & 0o777 for link in spools()], [0o600])
+        self.assertTrue(os.readlink(spools()[0]).endswith(" (deleted)"))
+        self.assertEqual(list(place.iterdir()), [])
+        session.call("close")
+        self.assertTrue(until(lambda: spools() == []))
+
+    def test_C16_output_outlives_its_job_and_the_kill(self):
+        for session in (self.fresh(None, argv=["sh", "-c", "seq 1 300000; kill -9 $$"]),
+                        self.fresh(None, argv=["sh", "-c", "seq 1 300000; kill -9 $$"], tty=False)):
+            session.call("wait", any=[{"exit": True}], waitMs=60_000)
+            lines = session.read_all(maxBytes=4 * MIB).split()
+            self.assertEqual((len(lines), lines[-1]), (300_000, b"300000"))
+
+
+if __name__ == "__main__":
+    unittest.main()
