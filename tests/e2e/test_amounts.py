@@ -69,6 +69,18 @@ class Sessions(RexCase):
         if not is_sanitized():
             self.assertLess(memory(pid, "VmRSS"), full + 2 * MIB)
 
+    def test_J1_many_sessions_on_one_connection_mix_nothing_up_while_one_floods(self):
+        rex = self.spawn()
+        names = [f"n{number}" for number in range(amount(20, 200))]
+        self.create(rex, names, shell="dash")
+        flood = rex.session("flood", shell="bash", journalBytes=MIB).start("run", command="yes")
+        for turn in range(amount(5, 50)):
+            runs = [rex.start("session/run", session=name, command=f"echo {name} {turn}") for name in names]
+            self.assertIn("time", rex.call("ping"))
+            self.assertEqual([run.result()["output"] for run in runs], [f"{name} {turn}\n" for name in names])
+        self.assertFalse(flood.done())
+        self.assertEqual(rex.call("session/interrupt", session="flood")["result"]["exitCode"], 130)
+
     def test_S25_sessions_that_come_and_go_quickly_leave_nothing(self):
         rex = self.spawn()
         pid = rex.process.pid
@@ -170,7 +182,7 @@ class Journals(RexCase):
         if not is_sanitized():  # an answer of a megabyte is some megabytes more
             self.assertLess(memory(rex.process.pid, "VmHWM") - before, 20 * MIB)
 
-    def test_L11_the_memory_of_all_journals_together_is_bounded_and_no_byte_is_lost_by_it(self):
+    def test_the_memory_of_all_journals_together_is_bounded_and_no_byte_is_lost_by_it(self):
         """Each of these would keep a megabyte in memory, were it alone."""
         bound, count, size = amount(2, 64) * MIB, amount(10, 200), 1_500_000
         rex = self.spawn(argv=[binary(), "--journal-memory", str(bound)])
@@ -178,7 +190,8 @@ class Journals(RexCase):
         pid, sessions = rex.process.pid, [self.fresh("dash", rex=rex) for _ in range(count)]
         before = memory(pid, "VmRSS")
         quiet = {"view": "raw", "maxOutputBytes": 100}
-        calls = [session.start("run", command=f"head -c {size} /dev/zero | tr '\\0' z", **quiet) for session in sessions]
+        command = f"head -c {size} /dev/zero | tr '\\0' z"
+        calls = [session.start("run", command=command, **quiet) for session in sessions]
         for call in calls:
             self.ended(call.result(), totalBytes=size)
         if not is_sanitized():
@@ -217,7 +230,7 @@ class Journals(RexCase):
         session = self.fresh("bash", rex=rex)
 
         def spools():
-            links = [pathlib.Path(f"/proc/{rex.process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{rex.process.pid}/fd")]
+            links = pathlib.Path(f"/proc/{rex.process.pid}/fd").iterdir()
             return [link for link in links if os.readlink(link).startswith(str(place))]
 
         session.run("head -c 500000 /dev/zero | tr '\\0' x")

@@ -106,7 +106,7 @@ class Processes(RexCase):
     @as_root
     @needs("cc", "setpriv")
     def test_P10_a_process_that_may_not_be_killed_is_named(self):
-        """The program runs as nobody; its child has taken root's identity by a set-uid file."""
+        """E14 too. The program runs as nobody; its child has taken root's identity by a set-uid file."""
         folder = pathlib.Path("/var/tmp") / f"rex-test-{os.getpid()}"
         folder.mkdir(mode=0o755)
         self.addCleanup(shutil.rmtree, folder)

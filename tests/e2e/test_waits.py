@@ -8,7 +8,7 @@ import os
 import socket
 import unittest
 
-from rig import Rex, RexCase, amount, binary, in_shells, needs, subprocess, until
+from rig import Rex, RexCase, amount, binary, descriptors, in_shells, needs, subprocess, until
 
 LONG_MS = 60_000  # nothing that works waits for it
 SERVER = "import socket, time; s = socket.create_server(('{host}', {port}), family=socket.{family}); time.sleep(1000)"
@@ -73,7 +73,8 @@ class Text(RexCase):
     @in_shells()
     def test_C18_each_text_is_met_once_from_call_to_call_and_none_is_missed(self, session):
         count = amount(300, 5000)
-        call = session.start("run", command=f"i=0; while [ $i -lt {count} ]; do i=$((i+1)); printf 'mark %s;\\n' $i; done")
+        loop = f"i=0; while [ $i -lt {count} ]; do i=$((i+1)); printf 'mark %s;\\n' $i; done"
+        call = session.start("run", command=loop)
         at = 0
         for number in range(1, count + 1):
             waited = session.call("wait", any=[{"match": r"mark \d+;"}], **{"from": at}, waitMs=LONG_MS)
@@ -128,7 +129,7 @@ class Ports(RexCase):
         session = self.fresh("dash")
         with socket.create_server(("127.0.0.1", 0)) as own:
             port = own.getsockname()[1]
-            dial = f"import socket, time; s = socket.create_connection(('127.0.0.1', {port})); print('in'); time.sleep(1000)"
+            dial = f"import socket as s, time; c = s.create_connection(('localhost', {port})); print('in'); time.sleep(9)"
             session.start("run", command=f"python3 -uc \"{dial}\"")
             self.assertEqual(session.call("wait", any=[{"match": "in"}], waitMs=LONG_MS)["met"], 0)
             self.assertEqual(session.call("wait", any=[{"listening": port}], waitMs=300)["met"], None)
@@ -215,26 +216,26 @@ class Files(RexCase):
         session, path = rex.session("main", shell="dash"), self.folder / "file"
         calls = [session.start("wait", any=[{"file": str(path)}]) for _ in range(200)]
         session.call("info")
-        before = len(os.listdir(f"/proc/{rex.process.pid}/fd"))
+        before = descriptors(rex.process.pid)
         self.assertGreater(before, 100)
         path.touch()
         self.assertEqual([call.result()["met"] for call in calls], [0] * len(calls))
-        self.assertTrue(until(lambda: len(os.listdir(f"/proc/{rex.process.pid}/fd")) < before - 100), "watches are left")
+        self.assertTrue(until(lambda: descriptors(rex.process.pid) < before - 100), "watches are left")
         rex.close()
 
     def test_a_wait_that_is_cancelled_or_whose_session_closes_lets_go(self):
         rex = self.spawn()
         session = rex.session("main", shell="dash")
-        files = len(os.listdir(f"/proc/{rex.process.pid}/fd"))
+        files = descriptors(rex.process.pid)
         cancelled = session.start("wait", any=[{"file": str(self.folder / "never")}, {"listening": 1}])
         session.call("info")
         rex.notify("$/cancelRequest", id=cancelled.id)
         self.refused("RequestCancelled", cancelled.result)
-        self.assertTrue(until(lambda: len(os.listdir(f"/proc/{rex.process.pid}/fd")) <= files), "not let go")
+        self.assertTrue(until(lambda: descriptors(rex.process.pid) <= files), "not let go")
         closed = session.start("wait", any=[{"file": str(self.folder / "never")}, {"listening": 1}])
         session.call("close")
         self.assertIsNone(closed.result()["met"])
-        self.assertTrue(until(lambda: len(os.listdir(f"/proc/{rex.process.pid}/fd")) < files), "not let go")
+        self.assertTrue(until(lambda: descriptors(rex.process.pid) < files), "not let go")
 
 
 if __name__ == "__main__":

@@ -74,6 +74,11 @@ def hopper():
     in_child(work)
 
 
+def swarm():
+    for _ in range(16):
+        hopper()
+
+
 def reborn():
     """Asked to end, it starts another one of itself and ends."""
 
@@ -128,6 +133,6 @@ def crowd():
 KINDS = {each.__name__: each for each in (own_session, daemon, deaf, stopped, hopper, reborn, odd, traced, crowd)}
 
 if __name__ == "__main__":
-    KINDS[sys.argv[1]]()
+    {**KINDS, "swarm": swarm}[sys.argv[1]]()
     print("up", flush=True)
     forever()

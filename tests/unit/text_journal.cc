@@ -120,7 +120,7 @@ TEST_CASE("a session that says little takes a page of memory", "[journal]") {
   CHECK(journal.writable().size() <= 4 * kKiB);
 }
 
-TEST_CASE("journals that share a budget keep every byte, and give back what they took [L11]", "[L11]") {
+TEST_CASE("journals that share a budget keep every byte, and give back what they took", "[journal]") {
   const std::size_t capacity = GENERATE(64 * kKiB, kMiB, 2 * kMiB + 12345);
   const auto memory = std::make_shared<rex::shell::MemoryBudget>(kMiB + 100 * kKiB);
   {
