@@ -46,6 +46,7 @@ class Sessions {
   [[nodiscard]] const std::shared_ptr<SessionEvents>& events() const { return events_; }
 
  private:
+  void give_memory_back();
   static Task<> close_one(std::shared_ptr<Session> session, Milliseconds grace);
 
   struct Entry {
@@ -59,6 +60,7 @@ class Sessions {
   std::shared_ptr<MemoryBudget> journal_memory_;
   std::shared_ptr<SessionEvents> events_ = std::make_shared<SessionEvents>();
   std::map<std::string, Entry> entries_;
+  std::size_t most_ = 0;  // sessions at a time, since memory was last given back
   std::uint64_t next_name_ = 1;
 };
 
