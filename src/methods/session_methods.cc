@@ -309,7 +309,7 @@ Task<wire::SessionReadResult> read(wire::SessionReadParams params, rpc::Call& ca
 
 Task<wire::SessionWriteResult> write(wire::SessionWriteParams params, rpc::Call& call, shell::Sessions& sessions) {
   shell::Typing typing{bytes_of(std::move(params.data).value_or(""), params.encoding, "data"), params.submit,
-                       params.eof, params.secret};
+                       params.eof, params.secret, std::move(params.keys)};
   if (params.secret) {
     typing.data = in_own_memory(typing.data);
   }
@@ -361,6 +361,14 @@ void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& 
   bind<wire::SessionResize>(table, [&](const wire::SessionResizeParams& params, rpc::Call&) {
     sessions.find(params.session)->resize({static_cast<int>(params.rows), static_cast<int>(params.cols)});
     return wire::Done{};
+  });
+  bind<wire::SessionScreen>(table, [&](const wire::SessionScreenParams& params, rpc::Call&) {
+    shell::ScreenOptions options;
+    options.ansi = params.format == wire::ScreenFormat::ansi;
+    if (params.since) {
+      options.since = static_cast<std::uint64_t>(*params.since);
+    }
+    return to_wire(sessions.find(params.session)->screen(options));
   });
   bind<wire::SessionSignal>(table, [&](const wire::SessionSignalParams& params, rpc::Call&) {
     const std::vector<pid_t> reached = sessions.find(params.session)->signal(signal_number(params.signal), params.job);

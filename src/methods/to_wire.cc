@@ -209,4 +209,21 @@ wire::SessionEventParams to_wire(const shell::SessionEvent& event) {
   return out;
 }
 
+wire::SessionScreenResult to_wire(shell::ScreenView view) {
+  wire::SessionScreenResult result;
+  result.rows = view.size.rows;
+  result.cols = view.size.cols;
+  result.cursor = {view.cursor.row, view.cursor.col, view.cursor_visible};
+  result.title = std::move(view.title);
+  result.alternate = view.alternate;
+  result.revision = static_cast<std::int64_t>(view.revision);
+  result.lines = std::move(view.lines);
+  if (view.changed) {
+    result.changed.emplace(view.changed->begin(), view.changed->end());
+  }
+  result.next = static_cast<std::int64_t>(view.next);
+  result.complete = view.complete;
+  return result;
+}
+
 }  // namespace rex::methods

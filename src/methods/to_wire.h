@@ -7,6 +7,7 @@
 
 #include "methods/wire.gen.h"
 #include "shell/session_types.h"
+#include "shell/terminal.h"
 
 namespace rex::methods {
 
@@ -29,5 +30,6 @@ wire::SessionInfo to_wire(const shell::SessionInfo& info);
 wire::RunResult to_wire(shell::RunResult result);
 /// Without the attachment, which is the connection's.
 wire::SessionEventParams to_wire(const shell::SessionEvent& event);
+wire::SessionScreenResult to_wire(shell::ScreenView view);
 
 }  // namespace rex::methods

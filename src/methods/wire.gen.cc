@@ -317,6 +317,7 @@ void members(auto& f, Is<SessionWriteParams> auto& x) {
   f.required("session", x.session);
   f.optional("data", x.data);
   f.optional("encoding", x.encoding);
+  f.optional("keys", x.keys);
   f.optional("submit", x.submit);
   f.optional("eof", x.eof);
   f.optional("secret", x.secret);
@@ -336,6 +337,32 @@ void members(auto& f, Is<SessionResizeParams> auto& x) {
 }
 
 void members(auto&, Is<Done> auto&) {}
+
+void members(auto& f, Is<SessionScreenParams> auto& x) {
+  f.required("session", x.session);
+  f.optional("since", x.since, within(0, max_safe));
+  f.optional("format", x.format);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<ScreenCursor> auto& x) {
+  f.required("row", x.row, within(0, max_safe));
+  f.required("col", x.col, within(0, max_safe));
+  f.required("visible", x.visible);
+}
+
+void members(auto& f, Is<SessionScreenResult> auto& x) {
+  f.required("rows", x.rows, within(1, 65'535));
+  f.required("cols", x.cols, within(1, 65'535));
+  f.required("cursor", x.cursor);
+  f.required("title", x.title);
+  f.required("alternate", x.alternate);
+  f.required("revision", x.revision, within(0, max_safe));
+  f.required("lines", x.lines);
+  f.optional("changed", x.changed);
+  f.required("next", x.next, within(0, max_safe));
+  f.required("complete", x.complete);
+}
 
 void members(auto& f, Is<SessionInterruptParams> auto& x) {
   f.required("session", x.session);
@@ -696,6 +723,8 @@ template SessionWriteParams read(const json&);
 template json write(const SessionWriteParams&);
 template SessionResizeParams read(const json&);
 template json write(const SessionResizeParams&);
+template SessionScreenParams read(const json&);
+template json write(const SessionScreenParams&);
 template SessionInterruptParams read(const json&);
 template json write(const SessionInterruptParams&);
 template SessionSignalParams read(const json&);
@@ -764,6 +793,8 @@ template SessionWriteResult read_result(const json&);
 template json write(const SessionWriteResult&);
 template Done read_result(const json&);
 template json write(const Done&);
+template SessionScreenResult read_result(const json&);
+template json write(const SessionScreenResult&);
 template SessionInterruptResult read_result(const json&);
 template json write(const SessionInterruptResult&);
 template SessionSignalResult read_result(const json&);

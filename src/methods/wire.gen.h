@@ -55,6 +55,7 @@ inline constexpr std::int64_t graceMs = 2'000;
 inline constexpr std::int64_t startupTimeoutMs = 10'000;
 /// Output kept for each stream of a session unless given: a ring in memory and an unlinked file.
 inline constexpr std::int64_t journalBytes = 67'108'864;
+inline constexpr std::int64_t screenCells = 200'000;  ///< rows * cols of a terminal whose screen can be asked for.
 /// Memory of all journals together, beside 4 KiB for each; what does not fit is in their files.
 inline constexpr std::int64_t journalMemoryBytes = 67'108'864;
 /// How far an attachment runs ahead of the last `session/ack` unless given.
@@ -89,6 +90,7 @@ inline constexpr auto all = std::to_array<std::pair<std::string_view, std::int64
     {"graceMs", graceMs},
     {"startupTimeoutMs", startupTimeoutMs},
     {"journalBytes", journalBytes},
+    {"screenCells", screenCells},
     {"journalMemoryBytes", journalMemoryBytes},
     {"window", window},
     {"attachments", attachments},
@@ -515,7 +517,10 @@ struct SessionWriteParams {
   std::string session;
   std::optional<std::string> data;
   Encoding encoding = Encoding::utf_8;  ///< How `data` is encoded.
-  bool submit = false;  ///< Press Enter after `data`.
+  /// Pressed after `data`: characters, or names such as Enter, Up, F5, PageDown, KP5, behind any of C- M- S-. Sent as
+  /// the program asked its terminal to (application cursor and keypad mode).
+  std::vector<std::string> keys;
+  bool submit = false;  ///< Press Enter after `data` and `keys`.
   bool eof = false;  ///< Then close the pipe, or send the terminal's EOF character.
   /// Refused unless a program asks for a secret (it reads a line that the terminal hides). Kept nowhere.
   bool secret = false;
@@ -536,6 +541,39 @@ struct SessionResizeParams {
 
 /// Done; there is nothing to tell.
 struct Done {};
+
+/// ansi: with colours and attributes as SGR sequences, ended where a row ends.
+enum class ScreenFormat { text, ansi };
+template <>
+inline constexpr auto names<ScreenFormat> = std::to_array<std::string_view>({"text", "ansi"});
+
+struct SessionScreenParams {
+  std::string session;
+  std::optional<std::int64_t> since;  ///< A revision of before: only the rows that changed after it.
+  ScreenFormat format = ScreenFormat::text;
+  std::string host;
+};
+
+struct ScreenCursor {
+  std::int64_t row = 0;  ///< From 0, the top.
+  std::int64_t col = 0;  ///< From 0; of a wide character the left one.
+  bool visible = false;
+};
+
+struct SessionScreenResult {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  ScreenCursor cursor;
+  std::string title;  ///< As a program set it; empty when none did.
+  bool alternate = false;  ///< A program has taken the whole screen and will give it back.
+  std::int64_t revision = 0;  ///< The same while nothing that can be seen has changed.
+  /// Row by row from the top, without the blanks at their ends; with `since` the rows of `changed`.
+  std::vector<std::string> lines;
+  std::optional<std::vector<std::int64_t>> changed;  ///< Only with `since`: the row, from 0, of each of `lines`.
+  std::int64_t next = 0;  ///< The screen shows the journal up to here.
+  /// False: of what was drawn earlier, parts may be missing, because it is no longer kept or was too much.
+  bool complete = false;
+};
 
 struct SessionInterruptParams {
   std::string session;
@@ -996,6 +1034,12 @@ struct SessionResize {
   using Params = SessionResizeParams;
   using Result = Done;
 };
+/// The screen of a session's terminal, as a person would see it.
+struct SessionScreen {
+  static constexpr std::string_view name = "session/screen";
+  using Params = SessionScreenParams;
+  using Result = SessionScreenResult;
+};
 /// Interrupt what is in the foreground, never queued behind typed input.
 struct SessionInterrupt {
   static constexpr std::string_view name = "session/interrupt";
@@ -1150,6 +1194,7 @@ inline constexpr std::array requests{
     SessionRead::name,
     SessionWrite::name,
     SessionResize::name,
+    SessionScreen::name,
     SessionInterrupt::name,
     SessionSignal::name,
     SessionClose::name,
@@ -1205,6 +1250,7 @@ void for_each_method(Visit visit) {
   visit(SessionRead{});
   visit(SessionWrite{});
   visit(SessionResize{});
+  visit(SessionScreen{});
   visit(SessionInterrupt{});
   visit(SessionSignal{});
   visit(SessionClose{});

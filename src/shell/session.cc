@@ -35,6 +35,7 @@ Session::Session(Executor executor, const Shared& shared, CreateOptions options)
       env_(make_environment(options_.clear_env, options_.env, options_.profile)),
       created_at_(now_utc()),
       journal_({.capacity = options_.journal_bytes, .memory = shared.journal_memory}),
+      terminal_(journal_, {options_.rows, options_.cols}, !options_.tty || options_.profile == Profile::agent),
       input_(executor),
       events_(shared.events) {
   if (!options_.tty) {

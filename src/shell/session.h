@@ -25,6 +25,7 @@
 #include "shell/session_input.h"
 #include "shell/session_types.h"
 #include "shell/startup_watch.h"
+#include "shell/terminal.h"
 #include "shell/waiting.h"
 #include "shell/writer_lease.h"
 
@@ -105,6 +106,8 @@ class Session : public std::enable_shared_from_this<Session> {
   /// The processes the signal went to: the foreground group, or the program of an idle session.
   std::vector<pid_t> signal(int number, const std::optional<std::string>& job);
   void resize(WindowSize size);
+  /// Throws InvalidParams, LimitExceeded `screenCells`.
+  ScreenView screen(ScreenOptions options);
   [[nodiscard]] SessionInfo info();
   /// Ends the whole tree, and every pending call with it.
   Task<CloseResult> close(Milliseconds grace);
@@ -123,6 +126,10 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] bool is_over(Stream stream) const;
   /// Notified at output, at the end of a job, at a change of state.
   Event& changed() { return changed_; }
+  /// Off while a person's terminal shows this session as its writer: that one answers what programs ask of it.
+  void set_answers_queries(bool answers) { answers_queries_ = answers; }
+  /// Where line feeds lack their carriage return, for whoever shows the journal on a terminal (TerminalNewlines).
+  [[nodiscard]] const TerminalMarks& terminal_marks() const { return terminal_.marks(); }
 
   [[nodiscard]] const std::string& name() const { return options_.session; }
   [[nodiscard]] std::int64_t input_offset() const { return input_.offset(); }
@@ -159,7 +166,6 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Whether it could be known.
   [[nodiscard]] bool can_tell_waiting() const;
   [[nodiscard]] std::optional<Waiting> waiting();
-  bool shows_alternate_screen();
   Task<> await_secret_prompt(std::shared_ptr<Incarnation> in);
 
   // session_start.cc
@@ -183,12 +189,20 @@ class Session : public std::enable_shared_from_this<Session> {
   static Task<> watch_replaced(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> which);
   static Task<> watch_program(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> which);
   void take_output(const Incarnation& from, Stream stream, std::string_view bytes);
-  void keep_output(Stream stream, std::string_view bytes);
+  void keep_output(Stream stream, std::string_view bytes, bool from_terminal);
   void drain_output(Incarnation& from);
   bool drain_isolated(Job& job);
   void take_records(Incarnation& from);
   void program_ended(Incarnation& which);
   Journal& journal(Stream stream) { return stream == Stream::err ? *err_journal_ : journal_; }
+
+  // session_terminal.cc
+  void hear(std::string_view bytes, bool from_terminal);
+  void type_answers(Incarnation& in, const std::string& answers);
+  static Task<> answer_when_read(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> in,
+                                 std::shared_ptr<Job> job, std::string answers);
+  void restore_terminal();
+  [[nodiscard]] std::string bytes_of_keys(const std::vector<std::string>& keys) const;
 
   // session_run.cc
   std::shared_ptr<Job> begin_job(std::string_view command);
@@ -243,6 +257,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Journal journal_;
   std::unique_ptr<Journal> err_journal_;  // only on pipes
+  Terminal terminal_;                     // fed what is appended to journal_
+  std::optional<termios> usual_modes_;    // of the incarnation's terminal, between jobs
+  bool answers_queries_ = true;
   std::string held_;  // what came to the terminal while a job with its own output ran; at most max_held_output
   bool out_ended_ = false;
   bool err_ended_ = false;
@@ -250,8 +267,6 @@ class Session : public std::enable_shared_from_this<Session> {
   std::optional<timespec> last_output_at_;
   SessionInput input_;
   std::shared_ptr<WaitingWatch> waiting_watch_;  // of the incarnation's terminal, if it has one
-  bool alternate_screen_ = false;                // as of screen_known_to_
-  Offset screen_known_to_ = 0;
 
   std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;
   std::shared_ptr<Job> current_;

@@ -42,6 +42,12 @@ Task<std::size_t> Session::write(Typing typing, Cancel& cancel) {
   if (typing.secret) {
     co_await await_secret_prompt(in);
   }
+  if (!typing.keys.empty()) {
+    if (typing.secret) {  // it would be copied
+      throw invalid_params("keys", "a secret is typed as `data`");
+    }
+    typing.data += bytes_of_keys(typing.keys);
+  }
   const Typed typed = co_await input_.write(in, std::move(typing), cancel);
   if (waiting_watch_) {  // whatever it waited for, it has got
     waiting_watch_->stir(Clock::now());
@@ -60,6 +66,7 @@ void Session::resize(WindowSize size) {
   incarnation_->resize(size);
   options_.rows = size.rows;
   options_.cols = size.cols;
+  terminal_.resize(size);
 }
 
 /// True when somebody got it.

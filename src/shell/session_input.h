@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/async.h"
 #include "shell/incarnation.h"
@@ -15,9 +16,10 @@ namespace rex::shell {
 /// One write.
 struct Typing {
   std::string data;
-  bool submit = false;  // press Enter behind it
-  bool eof = false;     // close the pipe, or type the terminal's end of file
-  bool secret = false;  // leave no copy of it
+  bool submit = false;                 // press Enter behind it
+  bool eof = false;                    // close the pipe, or type the terminal's end of file
+  bool secret = false;                 // leave no copy of it
+  std::vector<std::string> keys = {};  // pressed behind `data`: names of shell/keys.h
 };
 
 /// What became of it.

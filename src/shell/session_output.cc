@@ -109,11 +109,14 @@ void Session::take_output(const Incarnation& from, Stream stream, std::string_vi
     held_.append(bytes);  // not the job's own: it goes into the journal behind the job
     return;
   }
-  keep_output(stream, bytes);
+  keep_output(stream, bytes, options_.tty);
 }
 
-void Session::keep_output(Stream stream, std::string_view bytes) {
+void Session::keep_output(Stream stream, std::string_view bytes, bool from_terminal) {
   journal(stream).append(bytes);
+  if (stream == Stream::out) {
+    hear(bytes, from_terminal);
+  }
   last_output_ = Clock::now();
   last_output_at_ = now_utc();
 }
@@ -128,7 +131,7 @@ void Session::drain_output(Incarnation& from) {
 bool Session::drain_isolated(Job& job) {
   return job.isolated && drain(job.isolated->fd(), final_drain_bytes, [&](std::string_view bytes) {
            if (!job.end) {  // what a background process adds later is nobody's output
-             keep_output(Stream::out, bytes);
+             keep_output(Stream::out, bytes, false);
            }
          });
 }

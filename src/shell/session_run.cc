@@ -114,7 +114,10 @@ void Session::end_job(JobEnd end) {
   job->isolated_writer.reset();
   job->end = std::move(end);
   if (!held_.empty()) {
-    journal_.append(std::exchange(held_, {}));
+    keep_output(Stream::out, std::exchange(held_, {}), true);
+  }
+  if (dialect_ != nullptr) {
+    restore_terminal();
   }
   announce({.kind = SessionEvent::Kind::job_ended,
             .job = job->id(),

@@ -119,6 +119,10 @@ Task<> Session::start_incarnation(std::string cwd) {
   ++generation_;
   out_ended_ = false;
   err_ended_ = options_.tty;
+  if (options_.tty) {
+    usual_modes_ = terminal_modes(incarnation_->input()->fd());
+    terminal_.restore();  // of the one before
+  }
   watch_terminal();
   if (dialect_ == nullptr) {  // before the pumps, which may find its output and its end at once
     ready_ = true;

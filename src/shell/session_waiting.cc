@@ -13,10 +13,6 @@ namespace {
 constexpr Offset prompt_bytes = 4096;
 constexpr std::size_t max_prompt_text = 512;
 
-// How far back the switch to the alternate screen is looked for, beyond what was looked through before.
-constexpr Offset screen_switch_bytes = 64 * 1024;
-constexpr std::string_view screen_switches[] = {"\033[?1049", "\033[?1047", "\033[?47"};
-
 // How long a program may take from its prompt to its read, for a secret that came right behind the prompt.
 constexpr Milliseconds secret_patience{1000};
 
@@ -51,7 +47,7 @@ void Session::watch_terminal() {
   };
   auto alternate = [weak] {
     const std::shared_ptr<Session> self = weak.lock();
-    return self && self->shows_alternate_screen();
+    return self && self->terminal_.alternate();
   };
   waiting_watch_ = std::make_shared<WaitingWatch>(executor_, incarnation_, std::move(changed), std::move(alternate));
 }
@@ -97,26 +93,6 @@ std::optional<Waiting> Session::waiting() {
   }
   told->text = line;
   return told;
-}
-
-/// As the output says it, looked through where it matters and not before.
-bool Session::shows_alternate_screen() {
-  const Offset end = journal_.end();
-  const Offset begin = std::max(journal_.oldest(), end - std::min(end, screen_switch_bytes));
-  const Offset from = std::max(begin, std::min(screen_known_to_, end));
-  std::string text(end - from, '\0');
-  text.resize(journal_.read(from, text.data(), text.size()));
-  std::size_t last = 0;
-  for (const std::string_view code : screen_switches) {
-    const std::size_t at = text.rfind(code);
-    if (at != std::string::npos && at + code.size() < text.size() && at >= last) {
-      last = at;
-      alternate_screen_ = text[at + code.size()] == 'h';
-    }
-  }
-  constexpr Offset longest_switch = 8;  // one that is not whole is looked at again
-  screen_known_to_ = end - std::min(end, longest_switch);
-  return alternate_screen_;
 }
 
 /// Throws InputRefused `noSecretPrompt` unless the program reads a line that the terminal hides.

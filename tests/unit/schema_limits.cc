@@ -35,6 +35,7 @@ TEST_CASE("Every room enforces the limits that are announced") {
       {limits::journalBytes, session.journal_bytes},
       {limits::journalBytes, shell::Journal::kDefaultCapacity},
       {limits::maxOutputBytes, shell::OutputText::kDefaultMaxBytes},
+      {limits::screenCells, shell::Screen::kMaxCells},
       {limits::sessions, shell::max_sessions},
       {limits::journalMemoryBytes, shell::default_journal_memory},
       {limits::keptJobs, shell::max_kept_jobs},

@@ -817,6 +817,7 @@ _SessionWriteParamsOptional = t.TypedDict(
     {
         "data": str,
         "encoding": Encoding,
+        "keys": t.List[str],
         "submit": bool,
         "eof": bool,
         "secret": bool,
@@ -864,6 +865,75 @@ class SessionResizeParams(_SessionResizeParamsRequired, _SessionResizeParamsOpti
 
 # Done; there is nothing to tell.
 Done = t.TypedDict("Done", {})
+
+
+# ansi: with colours and attributes as SGR sequences, ended where a row ends.
+ScreenFormat = t.Literal[
+    "text",
+    "ansi",
+]
+
+
+_SessionScreenParamsRequired = t.TypedDict(
+    "_SessionScreenParamsRequired",
+    {
+        "session": str,
+    },
+)
+
+
+_SessionScreenParamsOptional = t.TypedDict(
+    "_SessionScreenParamsOptional",
+    {
+        "since": int,
+        "format": ScreenFormat,
+        "host": str,
+    },
+    total=False,
+)
+
+
+class SessionScreenParams(_SessionScreenParamsRequired, _SessionScreenParamsOptional):
+    pass
+
+
+ScreenCursor = t.TypedDict(
+    "ScreenCursor",
+    {
+        "row": int,
+        "col": int,
+        "visible": bool,
+    },
+)
+
+
+_SessionScreenResultRequired = t.TypedDict(
+    "_SessionScreenResultRequired",
+    {
+        "rows": int,
+        "cols": int,
+        "cursor": ScreenCursor,
+        "title": str,
+        "alternate": bool,
+        "revision": int,
+        "lines": t.List[str],
+        "next": int,
+        "complete": bool,
+    },
+)
+
+
+_SessionScreenResultOptional = t.TypedDict(
+    "_SessionScreenResultOptional",
+    {
+        "changed": t.List[int],
+    },
+    total=False,
+)
+
+
+class SessionScreenResult(_SessionScreenResultRequired, _SessionScreenResultOptional):
+    pass
 
 
 _SessionInterruptParamsRequired = t.TypedDict(
@@ -1785,6 +1855,7 @@ LIMITS: t.Dict[str, int] = {
     "graceMs": 2000,
     "startupTimeoutMs": 10000,
     "journalBytes": 67108864,
+    "screenCells": 200000,
     "journalMemoryBytes": 67108864,
     "window": 1048576,
     "attachments": 1000,
@@ -1823,6 +1894,7 @@ REQUESTS: t.Tuple[str, ...] = (
     "session/read",
     "session/write",
     "session/resize",
+    "session/screen",
     "session/interrupt",
     "session/signal",
     "session/close",

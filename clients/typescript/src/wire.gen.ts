@@ -507,7 +507,12 @@ export interface SessionWriteParams {
   data?: string;
   /** How `data` is encoded. Default: `"utf-8"`. */
   encoding?: Encoding;
-  /** Press Enter after `data`. Default: `false`. */
+  /**
+   * Pressed after `data`: characters, or names such as Enter, Up, F5, PageDown, KP5, behind any of C- M- S-. Sent as
+   * the program asked its terminal to (application cursor and keypad mode).
+   */
+  keys?: string[];
+  /** Press Enter after `data` and `keys`. Default: `false`. */
   submit?: boolean;
   /** Then close the pipe, or send the terminal's EOF character. Default: `false`. */
   eof?: boolean;
@@ -538,6 +543,48 @@ export interface SessionResizeParams {
 
 /** Done; there is nothing to tell. */
 export type Done = Record<string, never>;
+
+/** ansi: with colours and attributes as SGR sequences, ended where a row ends. */
+export type ScreenFormat = "text" | "ansi";
+
+export interface SessionScreenParams {
+  /** A session's name. */
+  session: string;
+  /** A revision of before: only the rows that changed after it. */
+  since?: number;
+  /** Default: `"text"`. */
+  format?: ScreenFormat;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface ScreenCursor {
+  /** From 0, the top. */
+  row: number;
+  /** From 0; of a wide character the left one. */
+  col: number;
+  visible: boolean;
+}
+
+export interface SessionScreenResult {
+  rows: number;
+  cols: number;
+  cursor: ScreenCursor;
+  /** As a program set it; empty when none did. */
+  title: string;
+  /** A program has taken the whole screen and will give it back. */
+  alternate: boolean;
+  /** The same while nothing that can be seen has changed. */
+  revision: number;
+  /** Row by row from the top, without the blanks at their ends; with `since` the rows of `changed`. */
+  lines: string[];
+  /** Only with `since`: the row, from 0, of each of `lines`. */
+  changed?: number[];
+  /** The screen shows the journal up to here. */
+  next: number;
+  /** False: of what was drawn earlier, parts may be missing, because it is no longer kept or was too much. */
+  complete: boolean;
+}
 
 export interface SessionInterruptParams {
   /** A session's name. */
@@ -1066,6 +1113,8 @@ export interface Methods {
   "session/write": { params: SessionWriteParams; result: SessionWriteResult };
   /** Tell the terminal its size. */
   "session/resize": { params: SessionResizeParams; result: Done };
+  /** The screen of a session's terminal, as a person would see it. */
+  "session/screen": { params: SessionScreenParams; result: SessionScreenResult };
   /** Interrupt what is in the foreground, never queued behind typed input. */
   "session/interrupt": { params: SessionInterruptParams; result: SessionInterruptResult };
   /** Send a signal to the foreground, or to one job. */
@@ -1180,6 +1229,8 @@ export const limits = {
   "startupTimeoutMs": 10000,
   /** Output kept for each stream of a session unless given: a ring in memory and an unlinked file. */
   "journalBytes": 67108864,
+  /** rows * cols of a terminal whose screen can be asked for. */
+  "screenCells": 200000,
   /** Memory of all journals together, beside 4 KiB for each; what does not fit is in their files. */
   "journalMemoryBytes": 67108864,
   /** How far an attachment runs ahead of the last `session/ack` unless given. */
