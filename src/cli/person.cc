@@ -121,7 +121,8 @@ Task<> Person::attach(bool writes, bool takeover) {
   if (left_) {
     co_return;
   }
-  json params{{"session", session_}, {"offset", next_}, {"role", writes ? "writer" : "observer"}};
+  json params{
+      {"session", session_}, {"offset", next_}, {"role", writes ? "writer" : "observer"}, {"newline", "terminal"}};
   if (takeover) {
     params["takeover"] = true;
   }
@@ -169,7 +170,7 @@ void Person::hear(const std::string& method, const json& params) {
       terminal_.notice(std::to_string(lost) + " bytes were lost here");
     }
     const std::string bytes = is_text ? data : from_base64(data).value_or("");
-    is_own_ ? terminal_.show(bytes) : terminal_.show_bare_lines(bytes);
+    terminal_.show(bytes);
     next_ = params.at("next");
     client_->notify("session/ack", {{"attachment", params.at("attachment")}, {"offset", next_}});
     prompt_if_due();

@@ -85,18 +85,6 @@ void RawTerminal::show(std::string_view bytes) {
   }
 }
 
-void RawTerminal::show_bare_lines(std::string_view bytes) {
-  std::string whole;
-  char before = last_;
-  for (const char c : bytes) {
-    if (c == '\n' && before != '\r') {
-      whole += '\r';
-    }
-    whole += before = c;
-  }
-  show(whole);
-}
-
 void RawTerminal::notice(std::string_view text) {
   show((at_line_start() ? "[rex-rpc: " : "\r\n[rex-rpc: ") + std::string(text) + "]\r\n");
 }

@@ -25,8 +25,6 @@ class RawTerminal {
   void restore();
 
   void show(std::string_view bytes);
-  /// What a program wrote whose own terminal leaves newlines alone: each also returns to the left margin.
-  void show_bare_lines(std::string_view bytes);
   /// A line of our own between what is shown.
   void notice(std::string_view text);
   [[nodiscard]] bool at_line_start() const { return last_ == '\n'; }

@@ -31,9 +31,14 @@ wire::SessionAttachResult attach(const wire::SessionAttachParams& params, rpc::C
       params.offset ? std::optional(static_cast<shell::Offset>(*params.offset)) : std::nullopt;
   attachment->session = params.session;
   attachment->cursor.emplace(session, stream, from, static_cast<std::size_t>(params.window));
+  const bool on_terminal = params.newline ? *params.newline == wire::Newline::terminal : writes;
+  if (on_terminal) {
+    attachment->newlines.emplace(session->terminal_marks(), session->output_end());
+  }
   if (writes) {
     const rpc::Connection& client = *call.connection();
     attachment->lease = session->take_writer(client.number(), name_of_client(client), params.takeover);
+    session->shown_on_terminal(on_terminal ? *attachment->lease : 0);
   }
   attachments.start(attachment);
   return {attachment->id, to_wire(session->info())};

@@ -17,13 +17,21 @@ constexpr std::size_t piece_bytes = 32 * 1024;
 
 bool has_room(const rpc::Connection& client) { return client.unsent_bytes() <= max_unsent; }
 
-void send_piece(const Attachment& to, shell::OutputPiece piece) {
+void send_piece(Attachment& to, shell::OutputPiece piece) {
   wire::SessionOutputParams params;
   params.session = to.cursor->session().name();
   params.attachment = to.id;
   params.stream = to.cursor->stream() == shell::Stream::err ? wire::Stream::stderr_ : wire::Stream::stdout_;
   params.offset = static_cast<std::int64_t>(piece.offset);
   params.next = params.offset + static_cast<std::int64_t>(piece.data.size());
+  if (to.newlines) {
+    if (to.newlines->next() != piece.offset) {
+      to.newlines->skip_to(piece.offset);
+    }
+    std::string shown;
+    to.newlines->take(piece.data, shown);
+    piece.data = std::move(shown);
+  }
   const bool text = travels_as_text(piece.data);
   params.encoding = text ? wire::Encoding::utf_8 : wire::Encoding::base64;
   params.data = text ? std::move(piece.data) : to_base64(piece.data);

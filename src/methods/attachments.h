@@ -23,9 +23,10 @@ inline constexpr std::size_t max_kept_events = 1000;
 struct Attachment {
   std::string id;
   std::shared_ptr<rpc::Connection> client;
-  std::optional<std::string> session;         // whose events it wants; all sessions' without
-  std::optional<shell::OutputCursor> cursor;  // of an attachment, not of a subscription
-  std::optional<std::uint64_t> lease;         // on typing, of a writer
+  std::optional<std::string> session;               // whose events it wants; all sessions' without
+  std::optional<shell::OutputCursor> cursor;        // of an attachment, not of a subscription
+  std::optional<shell::TerminalNewlines> newlines;  // for one that shows it on a terminal; of the cursor's session
+  std::optional<std::uint64_t> lease;               // on typing, of a writer
   std::optional<shell::SessionEvents::Listener> listener;
   std::deque<shell::SessionEvent> events;  // not sent yet, at most max_kept_events
   std::int64_t lost_events = 0;            // dropped before the first of these

@@ -420,6 +420,7 @@ void members(auto& f, Is<SessionAttachParams> auto& x) {
   f.optional("role", x.role);
   f.optional("takeover", x.takeover);
   f.optional("window", x.window, within(4096, 67'108'864));
+  f.optional("newline", x.newline);
   f.optional("host", x.host);
 }
 

@@ -640,6 +640,13 @@ enum class Role { observer, writer };
 template <>
 inline constexpr auto names<Role> = std::to_array<std::string_view>({"observer", "writer"});
 
+/// raw: the journal's bytes. terminal: for a terminal to show; carriage returns that an agent's terminal leaves out are
+/// put back, and what an ended job left in force is taken back. `offset` and `next` count the journal's bytes all the
+/// same.
+enum class Newline { terminal, raw };
+template <>
+inline constexpr auto names<Newline> = std::to_array<std::string_view>({"terminal", "raw"});
+
 struct SessionAttachParams {
   std::string session;
   Stream stream = Stream::stdout_;
@@ -647,6 +654,9 @@ struct SessionAttachParams {
   Role role = Role::observer;
   bool takeover = false;  ///< Take the lease on typing from whoever holds it. Only with the role `writer`.
   std::int64_t window = 1048576;
+  /// Absent: `terminal` for writers, else `raw`. A writer with `terminal` also answers what programs ask of their
+  /// terminal (DSR, DA …), as terminals do; without one, rex-rpc answers.
+  std::optional<Newline> newline;
   std::string host;
 };
 

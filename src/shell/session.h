@@ -126,8 +126,8 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] bool is_over(Stream stream) const;
   /// Notified at output, at the end of a job, at a change of state.
   Event& changed() { return changed_; }
-  /// Off while a person's terminal shows this session as its writer: that one answers what programs ask of it.
-  void set_answers_queries(bool answers) { answers_queries_ = answers; }
+  /// Whoever has this lease shows the session on a terminal, which answers what programs ask; while it lasts, we do not.
+  void shown_on_terminal(std::uint64_t lease) { terminal_lease_ = lease; }
   /// Where line feeds lack their carriage return, for whoever shows the journal on a terminal (TerminalNewlines).
   [[nodiscard]] const TerminalMarks& terminal_marks() const { return terminal_.marks(); }
 
@@ -259,7 +259,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::unique_ptr<Journal> err_journal_;  // only on pipes
   Terminal terminal_;                     // fed what is appended to journal_
   std::optional<termios> usual_modes_;    // of the incarnation's terminal, between jobs
-  bool answers_queries_ = true;
+  std::uint64_t terminal_lease_ = 0;      // of a writer whose terminal answers for us
   std::string held_;  // what came to the terminal while a job with its own output ran; at most max_held_output
   bool out_ended_ = false;
   bool err_ended_ = false;

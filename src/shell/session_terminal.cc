@@ -44,7 +44,7 @@ void Session::hear(std::string_view bytes, bool from_terminal) {
   if (heard.bell) {
     announce({.kind = SessionEvent::Kind::bell});
   }
-  if (heard.answers.empty() || !answers_queries_) {
+  if (heard.answers.empty() || writer_.is_held(terminal_lease_)) {
     return;
   }
   if (reads_keys(terminal)) {

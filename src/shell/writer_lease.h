@@ -18,6 +18,7 @@ class WriterLease {
   /// Throws NotWriter when another client holds it.
   void require(std::uint64_t client) const;
   [[nodiscard]] std::optional<std::string> holder() const;
+  [[nodiscard]] bool is_held(std::uint64_t lease) const { return lease != 0 && lease == lease_; }
 
  private:
   std::uint64_t lease_ = 0;  // 0: nobody holds it

@@ -14,6 +14,7 @@ import unittest
 
 from rig import needs, until
 from terminal_world import COLS, TerminalCase, editor, has_controls
+from watching import Attached, WatchCase
 
 # Reads what the terminal says: writes argv[2] where argv[1] is "raw" behind turning to raw mode, and shows all that
 # comes up to the answer to a last question.
@@ -190,6 +191,33 @@ class Answers(TerminalCase):
         self.ended(session.run(f"printf '{hostile}'"))
         self.ended(session.run("read -r -t 1 -n 1 x; echo \"[$x]\"", returnOnInput=False), output="[]\n")
         self.assertEqual(session.call("info")["state"], "ready")
+
+
+class OnTerminals(WatchCase):
+    def test_who_shows_a_session_on_a_terminal_gets_its_carriage_returns(self):
+        session = self.fresh("bash")
+        feed = self.feed(self.rex)
+        raw = Attached(feed, session.name)
+        shown = Attached(feed, session.name, newline="terminal")
+        session.run("printf 'a\\nb\\r\\nc\\n\\033[?25l'")
+        session.run("echo d")
+        end = session.call("info")["next"]
+        for each in (raw, shown):
+            each.until(lambda each=each: each.next == end)
+        self.assertEqual(raw.data, b"a\nb\r\nc\n\033[?25ld\n")
+        self.assertTrue(shown.data.startswith(b"a\r\nb\r\nc\r\n\033[?25l"), shown.data)
+        self.assertTrue(shown.data.endswith(b"d\r\n"), shown.data)
+        self.assertIn(b"\033[?25h", shown.data)  # what the ended job left in force
+
+    def test_while_a_writer_shows_it_on_a_terminal_that_one_answers_and_we_do_not(self):
+        argv = ["sh", "-c", "read go; exec \"$@\"", "sh", "python3", "-c", ASK, "raw", "\\033[c"]
+        session = self.fresh(None, argv=argv)
+        writer = Attached(self.feed(self.rex), session.name, role="writer", offset=0)
+        session.call("write", data="", submit=True)
+        writer.until(lambda: b"\033[5n" in writer.data)
+        session.call("write", data="\033[0n")
+        done = session.call("wait", any=[{"exit": True}], waitMs=15_000)
+        self.assertTrue(done["result"]["output"].endswith("got b''\n"), done)
 
 
 class Screens(TerminalCase):

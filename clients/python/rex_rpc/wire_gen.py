@@ -1118,6 +1118,15 @@ Role = t.Literal[
 ]
 
 
+# raw: the journal's bytes. terminal: for a terminal to show; carriage returns that an agent's terminal leaves out are
+# put back, and what an ended job left in force is taken back. `offset` and `next` count the journal's bytes all the
+# same.
+Newline = t.Literal[
+    "terminal",
+    "raw",
+]
+
+
 _SessionAttachParamsRequired = t.TypedDict(
     "_SessionAttachParamsRequired",
     {
@@ -1134,6 +1143,7 @@ _SessionAttachParamsOptional = t.TypedDict(
         "role": Role,
         "takeover": bool,
         "window": int,
+        "newline": Newline,
         "host": str,
     },
     total=False,

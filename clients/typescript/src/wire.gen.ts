@@ -678,6 +678,13 @@ export interface SessionListResult {
  */
 export type Role = "observer" | "writer";
 
+/**
+ * raw: the journal's bytes. terminal: for a terminal to show; carriage returns that an agent's terminal leaves out are
+ * put back, and what an ended job left in force is taken back. `offset` and `next` count the journal's bytes all the
+ * same.
+ */
+export type Newline = "terminal" | "raw";
+
 export interface SessionAttachParams {
   /** A session's name. */
   session: string;
@@ -691,6 +698,11 @@ export interface SessionAttachParams {
   takeover?: boolean;
   /** Default: `1048576`. */
   window?: number;
+  /**
+   * Absent: `terminal` for writers, else `raw`. A writer with `terminal` also answers what programs ask of their
+   * terminal (DSR, DA …), as terminals do; without one, rex-rpc answers.
+   */
+  newline?: Newline;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
