@@ -13,7 +13,7 @@ TEST_CASE("Every method of the schema is bound, and nothing else is") {
   shell::Nursery nursery;
   Loop loop;
   Workers workers(loop.get_executor());
-  shell::Sessions sessions(loop.get_executor(), nursery, workers);
+  shell::Sessions sessions(loop.get_executor(), nursery, workers, shell::default_journal_memory);
   rpc::MethodTable table;
   methods::bind_all(table, loop.get_executor(), "", nursery, sessions, workers);
 
