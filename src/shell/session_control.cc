@@ -98,7 +98,8 @@ bool Session::signal_foreground(int number) {
 Task<bool> Session::signal_until_end(std::shared_ptr<Job> job, int number, Milliseconds grace,
                                      std::shared_ptr<bool> delivered) {
   const TimePoint deadline = Clock::now() + grace;
-  const TimePoint report_deadline = Clock::now() + report_time;
+  TimePoint report_deadline = Clock::now() + report_time;
+  bool back = false;
   pid_t group = 0;
   std::string command;
   Milliseconds pause = first_resend;
@@ -107,9 +108,14 @@ Task<bool> Session::signal_until_end(std::shared_ptr<Job> job, int number, Milli
     std::string now_command = command_of(now);
     // A shell that is back behind what was killed is about to report, or to go on with its text: it has its grace.
     // One that is reporting has come to the end by itself; an interrupt would leave half a report in its output buffer,
-    // for the terminal (test_scenarios_a.py, A20, on a loaded machine).
-    const bool spared = (number == SIGKILL && group != 0 && now == incarnation_->program().pid()) ||
-                        (Clock::now() < report_deadline && incarnation_->between_commands());
+    // for the terminal (test_scenarios_a.py, A20, on a loaded machine), or be told as how the command ended (E1).
+    const bool was_back = std::exchange(back, group != 0 && now != group && now == incarnation_->program().pid());
+    if (back && !was_back) {
+      report_deadline = Clock::now() + report_time;
+      pause = first_resend;
+    }
+    const bool spared =
+        (number == SIGKILL && back) || (Clock::now() < report_deadline && (back || incarnation_->between_commands()));
     if (!spared && (now != group || now_command != command)) {
       group = now;
       command = std::move(now_command);

@@ -47,6 +47,16 @@ class Processes(RexCase):
         self.assertIn("on its own\n", self.ended(call.result())["output"])
         self.usable(session)
 
+    @in_shells()
+    def test_E1_an_interrupt_that_ended_its_program_is_not_told_the_shell_too(self, session):
+        polite = "sh -c \"trap 'exit 3' INT; echo up; while :; do sleep 0.01; done\""
+        command = f"{polite}; code=$?; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; (exit $code)"
+        call = session.start("run", command=command)
+        session.call("wait", any=[{"match": "up"}], waitMs=5000)
+        self.assertEqual(session.call("interrupt", graceMs=60)["step"], "INT")
+        self.ended(call.result(), 3)
+        self.usable(session)
+
     @in_shells("bash")
     def test_E1_a_cancel_that_stops_goes_through_the_same_steps(self, session):
         call = session.start("run", command=STUBBORN.replace("INT TERM", "INT"))
