@@ -126,7 +126,8 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] bool is_over(Stream stream) const;
   /// Notified at output, at the end of a job, at a change of state.
   Event& changed() { return changed_; }
-  /// Whoever has this lease shows the session on a terminal, which answers what programs ask; while it lasts, we do not.
+  /// Whoever has this lease shows the session on a terminal, which answers what programs ask; while it lasts, we do
+  /// not.
   void shown_on_terminal(std::uint64_t lease) { terminal_lease_ = lease; }
   /// Where line feeds lack their carriage return, for whoever shows the journal on a terminal (TerminalNewlines).
   [[nodiscard]] const TerminalMarks& terminal_marks() const { return terminal_.marks(); }
