@@ -41,6 +41,11 @@ if(REX_SANITIZE)
 endif()
 add_compile_definitions($<$<NOT:$<CONFIG:Release,RelWithDebInfo,MinSizeRel>>:_GLIBCXX_ASSERTIONS>)
 
+if(REX_STATIC)
+  add_compile_options(-ffunction-sections -fdata-sections)
+  add_link_options(-static -Wl,--gc-sections -s)
+endif()
+
 find_program(MOLD mold)
 if(MOLD)
   add_link_options(-fuse-ld=mold)

@@ -1,10 +1,22 @@
 # The libraries, from the system where it has them. Only asio and Catch2 are ever downloaded, pinned by hash, and only
 # where nothing new enough is installed; `./dev` installs all of them on Debian.
 
+if(REX_STATIC)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+  set(OPENSSL_USE_STATIC_LIBS ON)
+endif()
+
 find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
-find_package(spdlog REQUIRED)
+add_library(rex_spdlog INTERFACE)
+if(REX_STATIC)  # Debian has no archives of spdlog and fmt, but both are headers too
+  target_compile_definitions(rex_spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
+else()
+  find_package(spdlog REQUIRED)
+  target_link_libraries(rex_spdlog INTERFACE spdlog::spdlog)
+endif()
 find_package(CLI11 REQUIRED)
+find_package(OpenSSL REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 
@@ -50,5 +62,6 @@ if(BUILD_TESTING)
   endif()
 endif()
 
-find_package(libssh QUIET)
-message(STATUS "libssh: ${libssh_VERSION} (not used yet)")
+if(NOT REX_STATIC)
+  find_package(libssh 0.10 REQUIRED)
+endif()

@@ -85,7 +85,7 @@ def table(name: str, about: str, entries: list[tuple[str, object]], types: str) 
 def module(contract: Contract) -> str:
     codes = [(name, error["code"]) for name, error in contract.errors.items()]
     limits = [(name, limit["value"]) for name, limit in contract.limits.items()]
-    methods = "".join(f"    {json.dumps(method.name)},\n" for method in contract.methods if method.result)
+    methods = "".join(f"    {json.dumps(method.name)},\n" for method in contract.methods if method.result and not method.from_server)
     parts = [declaration(type_) for type_ in contract.types.values()]
     parts.append(table("ERROR_CODES", "`error.code` by `error.data.type`.", codes, "t.Dict[str, int]"))
     parts.append(table("LIMITS", "Of a server that says nothing else in `initialize`.", limits, "t.Dict[str, int]"))

@@ -66,15 +66,20 @@ def fenced(value: object) -> str:
     return f"```json\n{json.dumps(value, ensure_ascii=False)}\n```\n\n"
 
 
+def exclusive(groups: list[list[str]]) -> str:
+    return "".join("Exactly one of " + ", ".join(f"`{name}`" for name in group) + ".\n\n" for group in groups)
+
+
 def section(contract: Contract, method: Method, examples: pathlib.Path) -> str:
     out = f"### {method.name}\n\n{method.summary}"
+    if method.result and method.from_server:
+        out += " A request of the server."
     if not method.result:
         out += " A notification" + (" of the server." if method.from_server else ".")
     out += f" {method.description}\n\n" if method.description else "\n\n"
     if method.params.members:
         out += rows(method.params.members)
-    for group in method.params.exactly_one:
-        out += "Exactly one of " + ", ".join(f"`{name}`" for name in group) + ".\n\n"
+    out += exclusive(method.params.exactly_one)
     if method.result:
         out += f"Result: {spell(method.result)}.\n\n"
     if method.errors:
@@ -99,7 +104,7 @@ def described(type_: Enum | Struct | Union) -> str:
         return out + "One of:\n\n" + "".join(rows(members) for members in type_.alternatives)
     if type_.base:
         out += f"[{type_.base}](#{type_.base.lower()}) and:\n\n"
-    return out + (rows(type_.members) if type_.members else "")
+    return out + (rows(type_.members) if type_.members else "") + exclusive(type_.exactly_one)
 
 
 def limits(contract: Contract) -> str:

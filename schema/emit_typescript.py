@@ -76,9 +76,11 @@ def declaration(type_: Enum | Struct | Union) -> str:
 
 
 def module(contract: Contract) -> str:
-    tables = {"Methods": "", "ClientNotifications": "", "ServerNotifications": ""}
+    tables = {"Methods": "", "ClientNotifications": "", "ServerNotifications": "", "ServerRequests": ""}
     for method in contract.methods:
-        table = "Methods" if method.result else "ServerNotifications" if method.from_server else "ClientNotifications"
+        sent_by = "Server" if method.from_server else "Client"
+        table = "Methods" if method.result and not method.from_server else ""
+        table = table or sent_by + ("Requests" if method.result else "Notifications")
         result = f"; result: {spell(method.result)}" if method.result else ""
         entry = f"  {json.dumps(method.name)}: {{ params: {method.params.name}{result} }};\n"
         tables[table] += about(method.summary, "  ") + entry

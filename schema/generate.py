@@ -11,6 +11,7 @@ import sys
 
 import emit_cpp
 import emit_python
+import emit_python_client
 import emit_reference
 import emit_typescript
 from model import Contract, SchemaError
@@ -25,8 +26,11 @@ def outputs() -> dict[str, str]:
         "src/methods/wire.gen.h": emit_cpp.header(contract),
         "src/methods/wire.gen.cc": emit_cpp.source(contract),
         "src/methods/openrpc.gen.cc": emit_cpp.document(contract),
+        "src/methods/deployments.gen.cc": emit_cpp.deployments(ROOT / "src/hosts/deployments"),
         "clients/typescript/src/wire.gen.ts": emit_typescript.module(contract),
         "clients/python/rex_rpc/wire_gen.py": emit_python.module(contract),
+        "clients/python/rex_rpc/methods_gen.py": emit_python_client.methods(contract),
+        "clients/python/rex_rpc/errors_gen.py": emit_python_client.errors(contract),
         "schema/reference.md": emit_reference.page(contract, ROOT / "schema/examples"),
     }
 

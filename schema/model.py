@@ -104,6 +104,7 @@ class Contract:
         self.schemas: dict[str, Any] = components["schemas"]
         self.errors: dict[str, Any] = components["errors"]
         self.limits: dict[str, Any] = self.document["x-limits"]
+        self.documents: list[str] = self.document["x-documents"]  # types of files that a user writes
         self.types: dict[str, Any] = {}
         self.methods = [self._method(method) for method in self.document["methods"]]
         for name in self.schemas:
@@ -182,7 +183,8 @@ class Contract:
             base, own = schema["allOf"]
             self.types[name] = Struct(name, self._members(own), about, base=self.resolve(base).name)
         else:
-            self.types[name] = Struct(name, self._members(schema), about)
+            groups = schema.get("x-exactlyOne", [])
+            self.types[name] = Struct(name, self._members(schema), about, exactly_one=groups)
         self.types[name] = self.types.pop(name)  # after what it needs
         return Type(kind, name)
 

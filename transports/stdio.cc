@@ -1,6 +1,7 @@
 #include "transports/stdio.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,6 +55,11 @@ class DescriptorTransport final : public Transport {
 
   Task<> writable() override { co_await out_.writable(); }
   Task<bool> gone() override { return out_.broken(); }
+  void end_output() override {
+    if (::shutdown(out_.fd(), SHUT_WR) != 0) {
+      out_.close();  // no socket, so it is a direction of its own
+    }
+  }
   void close() override {
     closed_ = true;
     in_.close();

@@ -27,6 +27,8 @@ class Transport {
   /// True when the peer can no longer read what is written; false once closed, or where that can never be known.
   /// The end of input says nothing of the kind: it is a half-close.
   virtual Task<bool> gone() = 0;
+  /// Nothing more will be written: the other side reads what was, and then the end of input.
+  virtual void end_output() = 0;
   /// Ends every pending wait and both directions.
   virtual void close() = 0;
 };

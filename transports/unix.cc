@@ -22,9 +22,6 @@ namespace {
 
 constexpr int backlog = 64;
 
-// Without descriptors or memory a client cannot be taken, yet it stays there to be taken: not again at once.
-constexpr Milliseconds scarcity{100};
-
 /// The address of a name in an open directory: as long as it need be, and nobody's symbolic link on the way.
 sockaddr_un address_of(int directory, const std::string& name) {
   const std::string path = "/proc/self/fd/" + std::to_string(directory) + "/" + name;
@@ -50,9 +47,7 @@ Fd connect_at(int directory, const std::string& name) {
   Fd socket = new_socket();
   const sockaddr_un address = address_of(directory, name);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    const int failed = errno;
     socket.reset();
-    errno = failed;
   }
   return socket;
 }
@@ -76,6 +71,10 @@ bool is_own_peer(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+}
+
+std::unique_ptr<Transport> take_own(Executor executor, Fd client) {
+  return is_own_peer(client.get()) ? over_socket(executor, std::move(client)) : nullptr;
 }
 
 bool is_own_directory(const char* path) {
@@ -119,12 +118,64 @@ std::vector<std::string> PrivateDirectory::names(std::string_view suffix) const 
   return names;
 }
 
-std::string runtime_directory() {
-  const char* const given = std::getenv("XDG_RUNTIME_DIR");
-  if (given != nullptr && given[0] == '/' && is_own_directory(given)) {
-    return std::string(given) + "/rex-rpc";
+bool PrivateDirectory::contains(const std::string& name) const {
+  return ::faccessat(fd_.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+std::optional<Claim> Claim::on(const PrivateDirectory& directory, const std::string& name) {
+  const std::string file = "." + name + ".lock";
+  while (true) {
+    Fd lock(::openat(directory.fd(), file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!lock) {
+      throw os_error("cannot open a lock", errno, directory.path() + "/" + file);
+    }
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+      return std::nullopt;
+    }
+    struct stat held{};
+    struct stat there{};
+    if (::fstat(lock.get(), &held) == 0 && ::fstatat(directory.fd(), file.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+        held.st_ino == there.st_ino) {
+      return Claim(Fd(::fcntl(directory.fd(), F_DUPFD_CLOEXEC, 3)), file, std::move(lock));
+    }
+    // Whoever had it has removed the file between our open and our lock.
   }
-  return "/tmp/rex-rpc-" + std::to_string(::geteuid());
+}
+
+Claim::~Claim() {
+  if (lock_) {
+    ::unlinkat(directory_.get(), file_.c_str(), 0);
+  }
+}
+
+namespace {
+
+std::string login_directory() { return "/run/user/" + std::to_string(::geteuid()); }
+
+/// $XDG_RUNTIME_DIR where it is a directory of ours, or empty.
+std::string given_directory() {
+  const char* const given = std::getenv("XDG_RUNTIME_DIR");
+  return given != nullptr && given[0] == '/' && is_own_directory(given) ? given : "";
+}
+
+std::string own_directory_in_tmp() { return "/tmp/rex-rpc-" + std::to_string(::geteuid()); }
+
+}  // namespace
+
+std::string runtime_directory() {
+  if (const std::string given = given_directory(); !given.empty()) {
+    return given + "/rex-rpc";
+  }
+  // Who came in past PAM has no $XDG_RUNTIME_DIR, and means the same directory as who did not.
+  if (const std::string usual = login_directory(); is_own_directory(usual.c_str())) {
+    return usual + "/rex-rpc";
+  }
+  return own_directory_in_tmp();
+}
+
+std::string lasting_directory() {
+  const std::string given = given_directory();
+  return given.empty() || given == login_directory() ? own_directory_in_tmp() : given + "/rex-rpc";
 }
 
 UnixListener::UnixListener(Executor executor, std::shared_ptr<const PrivateDirectory> directory, std::string name)
@@ -173,35 +224,30 @@ void UnixListener::listen_at(const std::string& name) {
   socket_ = std::make_unique<AsyncFd>(executor_, std::move(socket));
 }
 
-UnixListener::~UnixListener() {
-  if (socket_) {
+UnixListener::~UnixListener() { remove(); }
+
+void UnixListener::remove() {
+  if (socket_ && !std::exchange(removed_, true)) {
     ::unlinkat(directory_.get(), name_.c_str(), 0);
   }
 }
 
-Task<std::unique_ptr<Transport>> UnixListener::accept() {
-  Waiter pause(executor_);
-  while (co_await socket_->readable()) {
-    Fd client(::accept4(socket_->fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (client && is_own_peer(client.get())) {
-      co_return over_socket(executor_, std::move(client));
-    }
-    if (!client && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
-      co_await pause.until(Clock::now() + scarcity);
-    }
-  }
-  co_return nullptr;
-}
+Task<std::unique_ptr<Transport>> UnixListener::accept() { return accept_from(executor_, *socket_, take_own); }
 
-void UnixListener::close() { socket_->close(); }
+void UnixListener::close() {
+  remove();
+  socket_->close();
+}
 
 std::unique_ptr<Transport> dial_or_bury(Executor executor, const PrivateDirectory& directory, const std::string& name) {
   Fd socket = connect_at(directory.fd(), name);
   if (socket) {
     return over_socket(executor, std::move(socket));
   }
-  if (errno == ECONNREFUSED) {  // names are used once, so nobody can have come to life under this one meanwhile
-    ::unlinkat(directory.fd(), name.c_str(), 0);
+  if (errno == ECONNREFUSED) {
+    if (const std::optional<Claim> claim = Claim::on(directory, name); claim && !connect_at(directory.fd(), name)) {
+      ::unlinkat(directory.fd(), name.c_str(), 0);
+    }
     return nullptr;
   }
   if (errno == ENOENT) {

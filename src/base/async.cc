@@ -9,7 +9,10 @@
 #include <asio/executor_work_guard.hpp>
 #include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
+#include <system_error>
 #include <utility>
+
+#include "base/error.h"
 
 namespace rex {
 
@@ -99,7 +102,13 @@ void Event::notify() {
   }
 }
 
-AsyncFd::AsyncFd(Executor executor, Fd fd) : descriptor_(executor, fd.get()), fd_(fd.release()) {
+AsyncFd::AsyncFd(Executor executor, Fd fd) : descriptor_(executor), fd_(fd.get()) {
+  std::error_code failed;
+  descriptor_.assign(fd_, failed);
+  if (failed) {
+    throw os_error("cannot watch a descriptor", failed.value());
+  }
+  [[maybe_unused]] const int ours = fd.release();
   const int flags = fcntl(fd_, F_GETFL);
   if ((flags & O_NONBLOCK) == 0) {
     fcntl(fd_, F_SETFL, flags | O_NONBLOCK);
@@ -128,9 +137,36 @@ void AsyncFd::close() {
   descriptor_.close(ignored);
 }
 
+Workers::~Workers() {
+  if (pool_) {
+    pool_->stop();
+  }
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+}
+
+/// As many as there may be: a pool that makes its own threads waits for ever for the first when there can be no second
+/// (test_injected.py, L10).
+void Workers::begin() {
+  pool_.emplace(0);
+  threads_.reserve(most_threads);
+  while (threads_.size() < most_threads) {
+    try {
+      threads_.emplace_back([this] { pool_->attach(); });
+    } catch (const std::system_error& error) {
+      if (threads_.empty()) {
+        pool_.reset();
+        throw os_error("cannot start a thread", error.code().value());
+      }
+      break;
+    }
+  }
+}
+
 Task<> Workers::run(std::function<void()> work) {
   if (!pool_) {
-    pool_.emplace(threads);
+    begin();
   }
   struct Outcome {
     explicit Outcome(Executor executor) : waiter(executor) {}
@@ -146,7 +182,8 @@ Task<> Workers::run(std::function<void()> work) {
     } catch (...) {
       failure = std::current_exception();
     }
-    auto tell = [outcome, failure] {
+    // With all that the job holds: a timer or an event that ended in this thread would race with the loop's.
+    auto tell = [outcome = std::move(outcome), work = std::move(work), failure] {
       outcome->failure = failure;
       outcome->done = true;
       outcome->waiter.wake();

@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "base/fd.h"
@@ -125,15 +126,22 @@ class AsyncFd {
 class Workers {
  public:
   explicit Workers(Executor executor) : executor_(executor) {}
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  ~Workers();
 
-  /// Runs `work` on a worker; what escapes from it is thrown here. The caller must keep what `work` refers to.
+  /// Runs `work` on a worker; what escapes from it is thrown here. The caller must keep what `work` refers to. Throws
+  /// OsError where there can be no thread.
   Task<> run(std::function<void()> work);
 
  private:
-  static constexpr std::size_t threads = 4;
+  static constexpr std::size_t most_threads = 4;
+
+  void begin();
 
   Executor executor_;
   std::optional<asio::thread_pool> pool_;  // made for the first work
+  std::vector<std::thread> threads_;
 };
 
 /// The wish of a client that a request should end early. Owned by the request; handlers that wait subscribe to it.

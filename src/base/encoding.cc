@@ -2,6 +2,7 @@
 // every byte of output passes here.
 #include "base/encoding.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -122,6 +123,11 @@ std::size_t incomplete_utf8_tail(std::string_view bytes) {
     }
   }
   return 0;
+}
+
+std::size_t cut_utf8_head(std::string_view bytes) {
+  const auto whole = std::find_if_not(bytes.begin(), bytes.end(), [](char c) { return is_continuation(Byte(c)); });
+  return static_cast<std::size_t>(whole - bytes.begin());
 }
 
 std::string replace_invalid_utf8(std::string_view bytes) {

@@ -20,6 +20,9 @@ std::size_t utf8_sequence(std::string_view bytes);
 /// How many bytes at the end of `bytes` are the beginning of a UTF-8 sequence that is not complete yet (0 to 3).
 std::size_t incomplete_utf8_tail(std::string_view bytes);
 
+/// How many bytes at the beginning of `bytes` are the rest of a UTF-8 sequence that was cut before them.
+std::size_t cut_utf8_head(std::string_view bytes);
+
 /// `bytes` with each maximal part that cannot begin a character replaced by U+FFFD, as Unicode and the web do it.
 std::string replace_invalid_utf8(std::string_view bytes);
 

@@ -1,5 +1,6 @@
 #include "base/error.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstring>
 
@@ -43,8 +44,26 @@ std::string_view name_of(Fault fault) {
   return "InternalError";
 }
 
+bool Error::has(std::string_view fact) const {
+  return std::any_of(facts_.begin(), facts_.end(), [fact](const auto& each) { return each.first == fact; });
+}
+
+std::string error_name(int error_number) {
+  const char* const name = strerrorname_np(error_number);
+  return name != nullptr ? name : "?";
+}
+
+Error host_unreachable(std::string_view phase, std::string detail) {
+  const std::string before = std::string(phase) + ": ";
+  return host_unreachable(phase, std::move(detail), before);
+}
+
+Error host_unreachable(std::string_view phase, std::string detail, std::string_view before) {
+  Error error(Fault::HostUnreachable, std::string(before) + detail);
+  return std::move(error).with("phase", std::string(phase)).with("detail", std::move(detail));
+}
+
 Error os_error(std::string_view what, int error_number, std::string_view path) {
-  const char* name = strerrorname_np(error_number);
   std::string message{what};
   if (!path.empty()) {
     message += std::string(" ") + printable(path);
@@ -53,7 +72,7 @@ Error os_error(std::string_view what, int error_number, std::string_view path) {
   Error error(Fault::OsError, std::move(message));
   return std::move(error)
       .with("errno", std::int64_t{error_number})
-      .with("name", std::string(name != nullptr ? name : "?"))
+      .with("name", error_name(error_number))
       .with("path", std::string(path));
 }
 

@@ -84,6 +84,7 @@ class Error : public std::exception {
   [[nodiscard]] Executed was_executed() const { return executed_; }
   [[nodiscard]] bool is_retryable() const { return retryable_; }
   [[nodiscard]] const std::vector<std::pair<std::string, Fact>>& facts() const { return facts_; }
+  [[nodiscard]] bool has(std::string_view fact) const;
 
  private:
   Fault fault_;
@@ -95,6 +96,13 @@ class Error : public std::exception {
 
 /// OsError `{errno, name, path}` for `error_number`; `what` says which operation failed.
 Error os_error(std::string_view what, int error_number, std::string_view path = {});
+
+/// The kernel's name for an errno, "ENOENT"; "?" for one that has none.
+std::string error_name(int error_number);
+
+/// HostUnreachable {phase, detail}; the message is the detail behind `before`, else behind the phase: "tcp: no answer".
+Error host_unreachable(std::string_view phase, std::string detail);
+Error host_unreachable(std::string_view phase, std::string detail, std::string_view before);
 
 /// InvalidParams that names the member, for example `rows` or `any[1].match`.
 Error invalid_params(std::string_view member, std::string_view problem);

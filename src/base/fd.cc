@@ -11,7 +11,9 @@ namespace rex {
 
 void Fd::reset(int fd) {
   if (fd_ >= 0) {
+    const int failed = errno;  // of what closes us on its way out: it is still to be told
     ::close(fd_);
+    errno = failed;
   }
   fd_ = fd;
 }

@@ -11,7 +11,7 @@
 
 namespace rex {
 
-/// Owns one file descriptor. Empty is -1.
+/// Owns one file descriptor. Empty is -1. Closing it leaves errno as it is.
 class Fd {
  public:
   Fd() = default;

@@ -25,6 +25,15 @@ std::string in_own_memory(std::string& text, std::size_t more) {
   return own;
 }
 
+bool is_same_secret(std::string_view one, std::string_view other) {
+  // Not memcmp, which stops where they differ, and volatile, so that no compiler makes one of this.
+  volatile unsigned char different = one.size() == other.size() ? 0 : 1;
+  for (std::size_t i = 0; i < std::min(one.size(), other.size()); ++i) {
+    different = static_cast<unsigned char>(different | (one[i] ^ other[i]));
+  }
+  return different == 0;
+}
+
 void keep_memory_out_of_core_dumps() {
   // Not RLIMIT_CORE: a limit of 0 does not keep a core from a collector behind a pipe (core(5)). Not PR_SET_DUMPABLE:
   // shells open our descriptors through /proc, and that needs a dumpable owner.

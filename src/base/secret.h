@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace rex {
 
@@ -11,6 +12,9 @@ void wipe(std::string& text);
 /// Moves `text` into memory of its own and wipes it: a short string lives inside its object, and each move of that
 /// would leave a copy behind. What is appended, up to `more` bytes, makes none either.
 std::string in_own_memory(std::string& text, std::size_t more = 16);
+
+/// Whether the two are the same, in a time that does not tell where they differ.
+bool is_same_secret(std::string_view one, std::string_view other);
 
 /// Wipes a string at the end of a scope. Null is nothing to wipe.
 class Wiper {

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/site.h"
 #include "transports/stdio.h"
 
 namespace rex::cli {
@@ -41,14 +42,14 @@ struct Copying {
 };
 
 /// Copies one stream of the session to a descriptor, until it or the command has ended and nothing is left in it.
-Task<> copy_stream(Client client, std::string stream, int to, std::shared_ptr<Copying> copying) {
+Task<> copy_stream(Site site, std::string stream, int to, std::shared_ptr<Copying> copying) {
   std::int64_t offset = 0;
   bool more = true;
   while (more) {
     const bool last = copying->command_ended;
     json params{{"session", copying->session}, {"stream", stream}, {"offset", offset}, {"encoding", "base64"}};
     params["waitMs"] = last ? 0 : look_ms;
-    const json read = co_await client->call("session/read", std::move(params));
+    const json read = co_await site.call("session/read", std::move(params));
     const std::string bytes = from_base64(read["data"].get<std::string>()).value_or("");
     write_all(to, bytes, "cannot print output");
     offset = read["next"];
@@ -57,8 +58,8 @@ Task<> copy_stream(Client client, std::string stream, int to, std::shared_ptr<Co
 }
 
 /// Our own standard input becomes the command's. A terminal is left alone: the command gets no input from it.
-Task<> copy_input(Client client, std::string session) {
-  const Executor executor = client->executor();
+Task<> copy_input(Site site, std::string session) {
+  const Executor executor = site.client->executor();
   std::unique_ptr<Transport> input;
   if (isatty(STDIN_FILENO) == 0) {
     input = transports::standard_input(executor);
@@ -70,7 +71,7 @@ Task<> copy_input(Client client, std::string session) {
     std::string data(buffer, n);
     while (!data.empty() || n == 0) {
       json params{{"session", session}, {"data", to_base64(data)}, {"encoding", "base64"}, {"eof", n == 0}};
-      const json written = co_await client->call("session/write", std::move(params));
+      const json written = co_await site.call("session/write", std::move(params));
       if (n == 0) {
         break;
       }
@@ -80,9 +81,9 @@ Task<> copy_input(Client client, std::string session) {
 }
 
 /// Copies until the command has ended, which is when its exit code is known.
-Task<int> copy_to_end(Client client, std::string session) {
+Task<int> copy_to_end(Site site, std::string session) {
   json exit{{"session", session}, {"any", {{{"exit", true}}}}};
-  const json waited = co_await client->call("session/wait", std::move(exit));
+  const json waited = co_await site.call("session/wait", std::move(exit));
   const json& result = waited["result"];
   if (result["exitCode"].is_number()) {
     co_return result["exitCode"].get<int>();
@@ -105,12 +106,13 @@ json argv_of(const std::vector<std::string>& words) {
   return argv;
 }
 
-Task<int> run_and_copy(Client client, std::vector<std::string> words) {
+Task<int> run_and_copy(Client client, std::string host, std::vector<std::string> words) {
+  const Site site = co_await reach(client, std::move(host));
   if (words.size() == 1) {
     words = {"/bin/sh", "-c", words[0]};
   }
   json session{{"argvBytes", argv_of(words)}, {"tty", false}, {"profile", "human"}};
-  const json created = co_await client->call("session/create", std::move(session));
+  const json created = co_await site.call("session/create", std::move(session));
   const auto copying = std::make_shared<Copying>();
   copying->session = created["session"];
   const auto copied = [copying, client](std::exception_ptr failure) {
@@ -123,13 +125,13 @@ Task<int> run_and_copy(Client client, std::vector<std::string> words) {
   };
   copying->open = 2;
   const Executor executor = client->executor();
-  spawn(executor, copy_stream(client, "stdout", STDOUT_FILENO, copying), copied);
-  spawn(executor, copy_stream(client, "stderr", STDERR_FILENO, copying), copied);
-  spawn(executor, copy_input(client, copying->session),
+  spawn(executor, copy_stream(site, "stdout", STDOUT_FILENO, copying), copied);
+  spawn(executor, copy_stream(site, "stderr", STDERR_FILENO, copying), copied);
+  spawn(executor, copy_input(site, copying->session),
         [](std::exception_ptr) {});  // the command need not read what we have
   int code = 128 + SIGPIPE;
   try {
-    code = co_await copy_to_end(client, copying->session);
+    code = co_await copy_to_end(site, copying->session);
   } catch (const Error&) {
     if (!copying->failed) {
       throw;
@@ -157,7 +159,7 @@ int call(const Where& where, const std::string& method, const std::string& param
 }
 
 int run(const Where& where, std::vector<std::string> words) {
-  return with_client(where, [&](ClientSide&, Client client) { return run_and_copy(client, words); });
+  return with_client(where, [&](ClientSide&, Client client) { return run_and_copy(client, where.host, words); });
 }
 
 }  // namespace rex::cli

@@ -1,6 +1,8 @@
 #include "cli/client.h"
 
+#include <pwd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
@@ -10,6 +12,7 @@
 
 #include "base/error.h"
 #include "cli/instances.h"
+#include "cli/prompt.h"
 #include "cli/server.h"
 #include "transports/unix.h"
 
@@ -17,10 +20,20 @@ namespace rex::cli {
 
 using nlohmann::json;
 
-/// A client serves nobody; it hears.
+// The answer of an instance that has ended right behind it is read all the same.
+constexpr Milliseconds last_words_patience{1000};
+
+/// A client serves nobody; it hears, and asks the person in front of it.
 class ClientSide::Ears : public rpc::Service {
  public:
-  Task<json> call(std::string method, json /*params*/, rpc::Call& /*call*/) override {
+  Task<json> call(std::string method, json params, rpc::Call& call) override {
+    if (method == "host/prompt") {
+      Cancel wish;
+      const auto give_up = [&wish] { wish.request(Cancel::Wish::stop_work); };
+      const Cancel::Listener withdrawn(call.cancel(), give_up);
+      const Cancel::Listener over(ended, give_up);
+      co_return co_await ask_person(call.connection()->executor(), std::move(params), wish);
+    }
     throw Error(Fault::MethodNotFound, "a client has no method " + printable(method));
   }
 
@@ -31,6 +44,7 @@ class ClientSide::Ears : public rpc::Service {
   }
 
   std::function<void(const std::string&, const json&)> hear;
+  Cancel ended;  // no question is put to the person any more
 };
 
 ClientSide::ClientSide(Executor executor)
@@ -42,8 +56,9 @@ ClientSide::ClientSide(Executor executor)
 ClientSide::~ClientSide() = default;
 
 Client ClientSide::connect(std::unique_ptr<Transport> transport) {
-  const auto client =
-      std::make_shared<rpc::Connection>(executor_, std::move(transport), *ears_, rpc::Connection::Options{});
+  rpc::Connection::Options options;
+  options.last_words = last_words_patience;
+  const auto client = std::make_shared<rpc::Connection>(executor_, std::move(transport), *ears_, std::move(options));
   connections_.push_back(client);
   spawn(executor_, client->run());
   return client;
@@ -74,6 +89,7 @@ Task<> ClientSide::run(std::function<Task<int>(ClientSide&)> command, int& code)
     code = 128 + signal_;
   }
   ears_->hear = nullptr;
+  ears_->ended.request(Cancel::Wish::stop_work);
   signals_.cancel();
   for (const Client& client : connections_) {
     client->close("done");
@@ -81,6 +97,8 @@ Task<> ClientSide::run(std::function<Task<int>(ClientSide&)> command, int& code)
 }
 
 namespace {
+
+constexpr Milliseconds greeting_patience{10'000};
 
 struct Asked {
   std::optional<json> answer;
@@ -116,7 +134,39 @@ Task<json> ask(Client client, std::string method, json params, Milliseconds pati
   co_return std::move(*asked->answer);
 }
 
+std::string own_name() {
+  const passwd* const user = getpwuid(getuid());
+  const char* const terminal = ttyname(STDIN_FILENO);
+  return std::string(user != nullptr ? user->pw_name : "somebody") +
+         (terminal != nullptr ? std::string(" on ") + terminal : "");
+}
+
+Task<json> greet(Client client, std::string token, bool asks) {
+  json params{{"clientInfo", {{"name", own_name()}}}, {"capabilities", {{"prompt", asks && has_person()}}}};
+  if (!token.empty()) {
+    params["token"] = std::move(token);
+  }
+  co_return co_await ask(std::move(client), "initialize", std::move(params), greeting_patience);
+}
+
+json fact_of(const Error& error, std::string_view name) {
+  for (const auto& [member, fact] : error.facts()) {
+    if (const auto* const raw = std::get_if<RawJson>(&fact); raw != nullptr && member == name) {
+      return json::parse(raw->text);
+    }
+  }
+  return nullptr;
+}
+
 namespace {
+
+Task<int> greet_and_run(ClientSide& side, Client client, Where where,
+                        std::function<Task<int>(ClientSide&, Client)> command) {
+  if (where.greets) {
+    co_await greet(client, {}, where.asks);
+  }
+  co_return co_await command(side, client);
+}
 
 int with_own_instance(const Where& where, std::function<Task<int>(ClientSide&, Client)> command) {
   int ends[2];
@@ -128,7 +178,7 @@ int with_own_instance(const Where& where, std::function<Task<int>(ClientSide&, C
   ClientSide side(executor);
   const Client client = side.connect(transports::over_socket(executor, Fd(ends[0])));
   int code = 1;
-  spawn(executor, side.run([&](ClientSide& self) { return command(self, client); }, code));
+  spawn(executor, side.run([&](ClientSide& self) { return greet_and_run(self, client, where, command); }, code));
   spawn(executor, server.serve(server.connect(transports::over_socket(executor, Fd(ends[1])))),
         [&](std::exception_ptr) { server.end(); });
   if (!where.is_private) {
@@ -146,14 +196,25 @@ int without_instance(std::function<Task<int>(ClientSide&)> command) {
   int code = 1;
   spawn(loop.get_executor(), side.run(std::move(command), code), [&loop](std::exception_ptr) { loop.stop(); });
   loop.run();
+  loop.restart();
+  loop.poll();  // whoever still waits has been told to end, and puts the terminal back
   return code;
 }
+
+namespace {
+
+Task<int> with_dialled(ClientSide& side, Where where, std::function<Task<int>(ClientSide&, Client)> command) {
+  const Dialled dialled = co_await dial(side, std::move(where));
+  co_return co_await command(side, dialled.client);
+}
+
+}  // namespace
 
 int with_client(const Where& where, std::function<Task<int>(ClientSide&, Client)> command) {
   if (where.address.empty()) {
     return with_own_instance(where, std::move(command));
   }
-  return without_instance([&](ClientSide& side) { return command(side, dial(side, where.address)); });
+  return without_instance([&](ClientSide& side) { return with_dialled(side, where, command); });
 }
 
 }  // namespace rex::cli

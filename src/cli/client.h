@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rpc/connection.h"
@@ -19,7 +20,11 @@ using Client = std::shared_ptr<rpc::Connection>;
 /// Where a command finds its instance.
 struct Where {
   shell::Nursery* nursery = nullptr;  // for an instance of its own, when no address is given
-  std::string address;                // unix:PATH, or the name of an instance or the beginning of it
+  std::string address;                // unix:PATH, tcp:HOST:PORT, or an instance's name or the beginning of it
+  std::string token_file;             // for tcp; empty: the default one
+  std::string host;                   // beyond the instance: names of hosts, or a URL; empty: the instance itself
+  bool greets = true;                 // false where the greeting is the user's own
+  bool asks = true;                   // false where a person at the terminal is somebody else's
   bool is_private = false;            // an instance of its own is not to be found by others
 };
 
@@ -50,6 +55,16 @@ class ClientSide {
 
 /// Asks with a deadline: an instance that is stopped takes connections and never answers. Throws Overloaded then.
 Task<nlohmann::json> ask(Client client, std::string method, nlohmann::json params, Milliseconds patience);
+
+/// What a person is called to the others.
+std::string own_name();
+
+/// Says who we are, and whether there is somebody to ask; comes once on a connection. `token` is for tcp. Throws
+/// Overloaded, and what `initialize` does. With `asks` the person at the terminal may be asked something.
+Task<nlohmann::json> greet(Client client, std::string token = {}, bool asks = true);
+
+/// A member of the `error.data` that came with an answer; null without it.
+nlohmann::json fact_of(const Error& error, std::string_view name);
 
 /// Runs a command that needs one instance: the one at an address, or one of its own, which ends with the command.
 int with_client(const Where& where, std::function<Task<int>(ClientSide&, Client)> command);

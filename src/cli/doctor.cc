@@ -14,6 +14,7 @@
 #include "methods/version.h"
 #include "shell/guardian.h"
 #include "shell/pty.h"
+#include "transports/unix.h"
 
 namespace rex::cli {
 namespace {
@@ -45,6 +46,17 @@ bool can_start(shell::Nursery& nursery) {
   }
 }
 
+/// Whether others of this user can find what is started here.
+bool has_runtime_directory(const std::string& path) {
+  try {
+    const transports::PrivateDirectory directory(path);
+    return true;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return false;
+  }
+}
+
 bool on_path(const char* program) {
   return access((std::string("/bin/") + program).c_str(), X_OK) == 0 ||
          access((std::string("/usr/bin/") + program).c_str(), X_OK) == 0;
@@ -61,12 +73,16 @@ int doctor(shell::Nursery& nursery) {
   const bool proc = readlink("/proc/self/exe", link, sizeof link) > 0;
   const bool children = std::ifstream("/proc/self/task/" + std::to_string(getpid()) + "/children").good();
   const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+  const std::string runtime = transports::runtime_directory();
+  const std::string runtime_check = "runtime directory " + printable(runtime);
   const Check checks[] = {
       {"pseudo-terminals", has_pty(), "sessions cannot be created; programs on pipes can"},
       {"starting programs", can_start(nursery), "nothing can be run"},
       {"/proc", proc, "shells cannot be told their commands, trees cannot be proven ended"},
       {"/proc/PID/task/TID/children", children, "the kernel lacks CONFIG_PROC_CHILDREN: trees cannot be walked"},
       {"pidfd (Linux 5.3)", static_cast<bool>(pidfd), "signals to a tree cannot be sent safely"},
+      {runtime_check.c_str(), has_runtime_directory(runtime),
+       "your other programs cannot find sessions that are started here, and TCP has no token unless --token-file says"},
       {"bash", on_path("bash"), "sessions use sh"},
   };
   int missing = 0;

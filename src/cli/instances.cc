@@ -1,8 +1,14 @@
 #include "cli/instances.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "base/error.h"
+#include "cli/address.h"
+#include "cli/token.h"
+#include "hosts/token.h"
+#include "methods/keepers.h"
 #include "transports/unix.h"
 
 namespace rex::cli {
@@ -11,7 +17,11 @@ namespace {
 using nlohmann::json;
 using transports::PrivateDirectory;
 
-constexpr std::string_view unix_scheme = "unix:";
+// How long the way to an instance by TCP may take.
+constexpr Milliseconds dial_patience{10'000};
+
+// What people call the instances that keep daemon sessions, one each: their names are unique among all of them.
+constexpr const char* daemon = "daemon";
 
 // Sessions named in a message; more would not be read.
 constexpr std::size_t max_listed = 20;
@@ -20,11 +30,16 @@ std::string instance_of(const std::string& socket) {
   return socket.substr(0, socket.size() - std::string_view(socket_suffix).size());
 }
 
-Task<> list_sessions(std::shared_ptr<Instance> instance, std::shared_ptr<std::size_t> open,
+Task<> list_sessions(std::shared_ptr<Instance> instance, bool only_own, std::shared_ptr<std::size_t> open,
                      std::shared_ptr<Event> done) {
   try {
     const json listed = co_await ask(instance->client, "session/list", json::object(), instance_patience);
-    instance->sessions = listed.at("sessions");
+    const bool keeps = instance->name == daemon;
+    for (const json& info : listed.at("sessions")) {
+      if (keeps || !only_own || info.value("lifetime", "") != "daemon") {  // or it is told once more by its keeper
+        instance->sessions.push_back(info);
+      }
+    }
   } catch (const std::exception& error) {
     instance->problem = error.what();
   }
@@ -32,12 +47,12 @@ Task<> list_sessions(std::shared_ptr<Instance> instance, std::shared_ptr<std::si
   done->notify();
 }
 
-/// Connects to all there are; `problem` is set for those that take nobody.
-std::vector<Instance> dial_all(ClientSide& side) {
-  std::vector<Instance> all;
-  const PrivateDirectory directory(transports::runtime_directory());
+/// Connects to whoever listens in a directory; `problem` is set for those that take nobody.
+void dial_into(std::vector<Instance>& all, ClientSide& side, const std::string& path) {
+  const PrivateDirectory directory(path);
   for (const std::string& socket : directory.names(socket_suffix)) {
-    Instance instance{instance_of(socket), nullptr, json::array(), ""};
+    const bool keeps = socket.starts_with(methods::keeper_prefix);
+    Instance instance{keeps ? daemon : instance_of(socket), nullptr, json::array(), ""};
     try {
       std::unique_ptr<Transport> transport = transports::dial_or_bury(side.executor(), directory, socket);
       if (!transport) {
@@ -48,6 +63,15 @@ std::vector<Instance> dial_all(ClientSide& side) {
       instance.problem = error.message();
     }
     all.push_back(std::move(instance));
+  }
+}
+
+std::vector<Instance> dial_all(ClientSide& side) {
+  std::vector<Instance> all;
+  const std::string lasting = transports::lasting_directory();
+  dial_into(all, side, transports::runtime_directory());
+  if (lasting != transports::runtime_directory() && access(lasting.c_str(), F_OK) == 0) {
+    dial_into(all, side, lasting);
   }
   return all;
 }
@@ -70,12 +94,16 @@ bool is_meant(const std::string& name, const std::string& instance, const std::s
 
 }  // namespace
 
-Client dial(ClientSide& side, const std::string& address) {
-  if (address.starts_with(unix_scheme)) {
-    std::string path = address.substr(unix_scheme.size());
-    path = path.starts_with("//") ? path.substr(2) : path;
-    return side.connect(transports::dial_unix(side.executor(), path));
-  }
+namespace {
+
+Task<Client> dial_tcp(ClientSide& side, transports::TcpAddress address) {
+  Workers workers(side.executor());
+  Cancel cancel;
+  const TimePoint deadline = Clock::now() + dial_patience;
+  co_return side.connect(co_await transports::dial_tcp(side.executor(), workers, std::move(address), deadline, cancel));
+}
+
+Client dial_by_name(ClientSide& side, const std::string& address) {
   const PrivateDirectory directory(transports::runtime_directory());
   std::vector<std::string> names;
   for (const std::string& socket : directory.names(socket_suffix)) {
@@ -102,20 +130,39 @@ Client dial(ClientSide& side, const std::string& address) {
   if (living.empty()) {
     throw Error(Fault::HostNotFound, "no instance " + printable(address) +
                                          " is running: `rex-rpc sessions` lists those that are, and a socket "
-                                         "anywhere is unix:PATH");
+                                         "anywhere is unix:PATH or tcp:127.0.0.1:PORT");
   }
   throw Error(Fault::InvalidParams, printable(address) + " could be any of these instances:" + listed(alive));
 }
 
-Task<std::vector<Instance>> look_around(ClientSide& side, std::string address) {
+}  // namespace
+
+Task<Dialled> dial(ClientSide& side, Where where) {
+  const std::optional<Address> address = parse_address(where.address);
+  Dialled dialled;
+  std::string token;
+  if (!address) {
+    dialled.client = dial_by_name(side, where.address);
+  } else if (const auto* const tcp = std::get_if<transports::TcpAddress>(&*address)) {
+    token = hosts::read_token(where.token_file.empty() ? default_token_file() : where.token_file);
+    dialled.client = co_await dial_tcp(side, *tcp);
+  } else {
+    dialled.client = side.connect(transports::dial_unix(side.executor(), std::get<UnixAddress>(*address).path));
+  }
+  if (where.greets || !token.empty()) {
+    dialled.greeting = co_await greet(dialled.client, std::move(token), where.asks);
+  }
+  co_return dialled;
+}
+
+Task<std::vector<Instance>> look_around(ClientSide& side, Where where) {
   std::vector<Instance> all;
-  if (address.empty()) {
+  if (where.address.empty()) {
     all = dial_all(side);
   } else {
-    Instance only{address, dial(side, address), json::array(), ""};
-    const json greeted = co_await ask(only.client, "initialize", json::object(), instance_patience);
-    only.name = greeted.at("machine").at("instance").get<std::string>();
-    all.push_back(std::move(only));
+    const Dialled dialled = co_await dial(side, where);
+    const auto name = dialled.greeting.at("machine").at("instance").get<std::string>();
+    all.push_back(Instance{name, dialled.client, json::array(), ""});
   }
   const auto open = std::make_shared<std::size_t>(0);
   const auto done = std::make_shared<Event>();
@@ -124,7 +171,7 @@ Task<std::vector<Instance>> look_around(ClientSide& side, std::string address) {
     asked.push_back(std::make_shared<Instance>(std::move(instance)));
     if (asked.back()->client) {
       ++*open;
-      spawn(side.executor(), list_sessions(asked.back(), open, done));
+      spawn(side.executor(), list_sessions(asked.back(), where.address.empty(), open, done));
     }
   }
   Waiter waiter(side.executor());
@@ -139,8 +186,8 @@ Task<std::vector<Instance>> look_around(ClientSide& side, std::string address) {
   co_return all;
 }
 
-Task<Found> find_session(ClientSide& side, std::string address, std::string name) {
-  const std::vector<Instance> all = co_await look_around(side, std::move(address));
+Task<Found> find_session(ClientSide& side, Where where, std::string name) {
+  const std::vector<Instance> all = co_await look_around(side, std::move(where));
   std::vector<Found> found;
   std::vector<std::string> there;
   std::string problems;

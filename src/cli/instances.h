@@ -22,11 +22,17 @@ struct Instance {
   std::string problem;
 };
 
-/// Connects to `unix:PATH`, or to the instance of this name or the only one whose name begins so. Throws.
-Client dial(ClientSide& side, const std::string& address);
+struct Dialled {
+  Client client;
+  nlohmann::json greeting;  // what `initialize` gave; null where that is left to the user
+};
+
+/// Connects to `unix:PATH`, to `tcp:HOST:PORT` with the token, or to the instance of this name or the only one whose
+/// name begins so, and greets it. Throws.
+Task<Dialled> dial(ClientSide& side, Where where);
 
 /// Every living instance with its sessions; those of dead ones lose their sockets. With an address, only that one.
-Task<std::vector<Instance>> look_around(ClientSide& side, std::string address);
+Task<std::vector<Instance>> look_around(ClientSide& side, Where where);
 
 struct Found {
   Client client;
@@ -39,6 +45,6 @@ struct Found {
 
 /// The one session that `name` means: `session`, or `instance/session`, where the beginning of an instance's name is
 /// enough. Throws SessionNotFound, with what there is, and InvalidParams, with those it could be.
-Task<Found> find_session(ClientSide& side, std::string address, std::string name);
+Task<Found> find_session(ClientSide& side, Where where, std::string name);
 
 }  // namespace rex::cli

@@ -1,8 +1,6 @@
 #include "cli/person.h"
 
-#include <pwd.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -15,21 +13,9 @@ namespace rex::cli {
 
 using nlohmann::json;
 
-namespace {
-
-/// What a person is called to the others.
-std::string own_name() {
-  const passwd* const user = getpwuid(getuid());
-  const char* const terminal = ttyname(STDIN_FILENO);
-  return std::string(user != nullptr ? user->pw_name : "somebody") + " on " +
-         (terminal != nullptr ? terminal : "a terminal");
-}
-
-}  // namespace
-
-Person::Person(ClientSide& side, Client client, json info, std::string shown_name, bool is_own)
+Person::Person(ClientSide& side, Site site, json info, std::string shown_name, bool is_own)
     : side_(side),
-      client_(std::move(client)),
+      site_(std::move(site)),
       shown_name_(std::move(shown_name)),
       session_(info.at("session").get<std::string>()),
       info_(std::move(info)),
@@ -50,13 +36,14 @@ Task<int> Person::attend(bool takeover) {
   };
   const Guard guard{*this};
   side_.hear([raw = this](const std::string& method, const json& params) { raw->hear(method, params); });
-  json greeting{{"clientInfo", {{"name", own_name()}}}};
-  co_await client_->call("initialize", std::move(greeting));
   state_ = info_.value("state", "");
   cwd_ = info_.value("cwd", "");
   next_ = is_own_ ? 0 : info_.at("next").get<std::int64_t>();
   if (!is_own_) {
     terminal_.notice((takeover ? "typing into " : "watching ") + shown_name_ + " · " + keys_help);
+  }
+  if (!is_own_ && info_.at("tty").get<bool>()) {
+    co_await show_screen();
   }
   co_await attach(is_own_ || takeover, takeover);
   watch_size();
@@ -66,11 +53,15 @@ Task<int> Person::attend(bool takeover) {
   });
   Waiter waiter(side_.executor());
   waiter.subscribe(changed_);
-  waiter.subscribe(client_->closed());
-  while (!left_ && !ended_ && !client_->is_closed()) {
+  waiter.subscribe(site_.client->closed());
+  while (!left_ && !ended_ && lost_.empty() && !site_.client->is_closed()) {
     co_await waiter.until(never);
   }
-  if (!ended_ && !client_->is_closed() && !is_own_) {
+  if (!ended_ && !lost_.empty()) {
+    terminal_.notice(lost_);
+    co_return 1;
+  }
+  if (!ended_ && !site_.client->is_closed() && !is_own_) {
     co_await attach(false, false);  // which gives the size back
     terminal_.notice("left " + shown_name_ + ", which goes on");
   } else if (!ended_ && !left_) {
@@ -83,11 +74,45 @@ Task<int> Person::attend(bool takeover) {
   co_return ended_ ? exit_code() : 0;
 }
 
+/// What the session's terminal shows when we come, as much of it as this one has room for.
+Task<> Person::show_screen() {
+  json params{{"session", session_}, {"format", "ansi"}};
+  json screen;
+  try {
+    screen = co_await site_.call("session/screen", std::move(params));
+  } catch (const Error&) {  // too large a screen to keep, or none: what comes from now on is shown all the same
+    co_return;
+  }
+  const auto room = static_cast<std::size_t>(RawTerminal::size().rows);
+  const auto row = screen.at("cursor").at("row").get<std::size_t>();
+  const auto col = screen.at("cursor").at("col").get<std::size_t>();
+  const json& lines = screen.at("lines");
+  std::size_t end = lines.size();
+  while (end > row + 1 && lines[end - 1].get<std::string>().empty()) {
+    --end;
+  }
+  const std::size_t begin = end - std::min(end, room);
+  std::string shown = screen.at("alternate").get<bool>() ? "\x1b[?1049h\x1b[H" : "";
+  for (std::size_t i = begin; i < end; ++i) {
+    const auto line = lines[i].get<std::string>();
+    shown += (i == begin ? "" : "\r\n") + line + (line.find('\x1b') != std::string::npos ? "\x1b[m" : "");
+  }
+  if (row >= begin && row < end) {
+    const std::size_t below = end - 1 - row;
+    shown += below != 0 || !lines[row].get<std::string>().empty() ? "\r" : "";
+    shown += below != 0 ? "\x1b[" + std::to_string(below) + "A" : "";
+    shown += col != 0 ? "\x1b[" + std::to_string(col) + "C" : "";
+  }
+  shown += screen.at("cursor").at("visible").get<bool>() ? "" : "\x1b[?25l";
+  terminal_.show(shown);
+  next_ = screen.at("next");
+}
+
 /// Of a program that had ended before we came.
 Task<> Person::ask_for_exit() {
   json params{{"session", session_}, {"any", {{{"exit", true}}}}, {"waitMs", 0}};
   try {
-    const json waited = co_await client_->call("session/wait", std::move(params));
+    const json waited = co_await site_.call("session/wait", std::move(params));
     const json result = waited.value("result", json::object());
     exit_code_ =
         result.value("exitCode", json()).is_number() ? std::optional(result["exitCode"].get<int>()) : exit_code_;
@@ -113,7 +138,7 @@ int Person::exit_code() const {
 Task<> Person::attach(bool writes, bool takeover) {
   if (!attachment_.empty()) {
     json params{{"attachment", std::exchange(attachment_, {})}};
-    co_await client_->call("session/detach", std::move(params));
+    co_await site_.call("session/detach", std::move(params));
   }
   if (std::exchange(writes_, false) && !writes && info_.at("rows").is_number()) {
     co_await resize(shared_from_this(), info_["rows"], info_["cols"]);
@@ -130,7 +155,7 @@ Task<> Person::attach(bool writes, bool takeover) {
   json attached;
   for (int tries = 0; attached.is_null(); ++tries) {
     try {
-      attached = co_await client_->call("session/attach", params);
+      attached = co_await site_.call("session/attach", params);
     } catch (const Error& error) {
       if (tries == 2 || (error.fault() != Fault::NotWriter && error.fault() != Fault::OffsetGone)) {
         throw;
@@ -157,6 +182,10 @@ Task<> Person::attach(bool writes, bool takeover) {
 }
 
 void Person::hear(const std::string& method, const json& params) {
+  if (method == "host/status") {
+    hear_status(params);
+    return;
+  }
   if (params.value("session", "") != session_) {
     return;
   }
@@ -169,12 +198,21 @@ void Person::hear(const std::string& method, const json& params) {
       const std::int64_t lost = params["gap"]["to"].get<std::int64_t>() - params["gap"]["from"].get<std::int64_t>();
       terminal_.notice(std::to_string(lost) + " bytes were lost here");
     }
-    const std::string bytes = is_text ? data : from_base64(data).value_or("");
-    terminal_.show(bytes);
+    terminal_.show(is_text ? data : from_base64(data).value_or(""));
     next_ = params.at("next");
-    client_->notify("session/ack", {{"attachment", params.at("attachment")}, {"offset", next_}});
+    site_.client->notify("session/ack", {{"attachment", params.at("attachment")}, {"offset", next_}});
     prompt_if_due();
     ended_ = ended_ || params.value("eof", false);
+    changed_.notify();
+  }
+}
+
+/// A session of a host is gone with any of the hosts on the way there.
+void Person::hear_status(const json& params) {
+  const std::string host = params.value("host", "");
+  const std::string state = params.value("state", "");
+  if ((state == "lost" || state == "closed") && (site_.host == host || site_.host.starts_with(host + "/"))) {
+    lost_ = "host " + printable(host) + " is " + state + ": " + printable(params.value("detail", ""), 1024);
     changed_.notify();
   }
 }

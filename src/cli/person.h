@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cli/client.h"
+#include "cli/site.h"
 #include "cli/terminal.h"
 #include "transports/transport.h"
 
@@ -22,7 +23,7 @@ inline constexpr const char* keys_help =
 class Person : public std::enable_shared_from_this<Person> {
  public:
   /// `info` is the session's; `shown_name` is what the person calls it.
-  Person(ClientSide& side, Client client, nlohmann::json info, std::string shown_name, bool is_own);
+  Person(ClientSide& side, Site site, nlohmann::json info, std::string shown_name, bool is_own);
 
   /// To the end; returns the exit code of the command. A session of the person's own is typed into from the beginning.
   Task<int> attend(bool takeover);
@@ -32,18 +33,20 @@ class Person : public std::enable_shared_from_this<Person> {
   static Task<> run_line(std::shared_ptr<Person> self, std::string line);
   static Task<> resize(std::shared_ptr<Person> self, int rows, int cols);
   Task<> attach(bool writes, bool takeover);
+  Task<> show_screen();
   Task<> ask_for_exit();
   Task<> obey(TypedKeys::Command command);
   Task<> type_text(std::string text);
   void hear(const std::string& method, const nlohmann::json& params);
   void hear_event(const nlohmann::json& params);
+  void hear_status(const nlohmann::json& params);
   void prompt_if_due();
   void watch_size();
   void fit();
   int exit_code() const;
 
   ClientSide& side_;
-  Client client_;
+  Site site_;
   std::string shown_name_;
   std::string session_;
   nlohmann::json info_;  // as it was when we came
@@ -62,6 +65,7 @@ class Person : public std::enable_shared_from_this<Person> {
   bool hinted_ = false;
   bool left_ = false;   // by the person
   bool ended_ = false;  // the session
+  std::string lost_;    // why there is no way to it any more
   std::optional<int> exit_code_;
   std::string exit_signal_;
   Event changed_;

@@ -28,7 +28,7 @@ void Person::fit() {
 
 Task<> Person::resize(std::shared_ptr<Person> self, int rows, int cols) {
   json params{{"session", self->session_}, {"rows", rows}, {"cols", cols}};
-  co_await self->client_->call("session/resize", std::move(params));
+  co_await self->site_.call("session/resize", std::move(params));
 }
 
 Task<> Person::type(std::shared_ptr<Person> self) {
@@ -106,7 +106,7 @@ Task<> Person::type_text(std::string text) {
   bool all_taken = false;
   std::string problem;
   try {
-    const json written = co_await client_->call("session/write", std::move(params));
+    const json written = co_await site_.call("session/write", std::move(params));
     all_taken = written.at("accepted").get<std::size_t>() == size;
   } catch (const Error& error) {
     problem = error.message();
@@ -116,7 +116,7 @@ Task<> Person::type_text(std::string text) {
   }
   if (!all_taken && interrupts) {  // the program takes no input, and so not the key either
     json interrupt{{"session", session_}, {"graceMs", 0}};
-    co_await client_->call("session/interrupt", std::move(interrupt));
+    co_await site_.call("session/interrupt", std::move(interrupt));
   } else if (!all_taken) {
     terminal_.show("\a");
   }
@@ -126,11 +126,11 @@ Task<> Person::run_line(std::shared_ptr<Person> self, std::string line) {
   json params{{"session", self->session_}, {"command", std::move(line)}};
   std::string problem;
   try {
-    co_await self->client_->call("session/run", std::move(params));
+    co_await self->site_.call("session/run", std::move(params));
   } catch (const Error& error) {
     problem = error.message();
   }
-  if (!problem.empty() && !self->left_ && !self->ended_ && !self->client_->is_closed()) {
+  if (!problem.empty() && !self->left_ && !self->ended_ && !self->site_.client->is_closed()) {
     self->terminal_.notice(problem);
     self->state_ = "ready";
     self->prompt_at_ = self->next_;

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -10,6 +11,11 @@
 #include "base/secret.h"
 #include "base/time.h"
 #include "cli/instances.h"
+#include "cli/keep.h"
+#include "cli/spawner.h"
+#include "hosts/dial.h"
+#include "hosts/target.h"
+#include "transports/unix.h"
 
 namespace rex::cli {
 namespace {
@@ -33,17 +39,32 @@ std::string new_instance_name() {
 
 }  // namespace
 
-Server::Server(shell::Nursery& nursery, std::size_t journal_memory)
+Server::Server(shell::Nursery& nursery, std::size_t journal_memory, bool keeps)
     : instance_(new_instance_name()),
       sessions_(loop_.get_executor(), nursery, workers_, journal_memory),
-      router_(table_),
+      hosts_file_(methods::default_hosts_file(), [](const relay::Target& target) { hosts::parse_target(target); }),
+      hosts_(
+          instance_, hosts::make_dialer(loop_.get_executor(), make_spawner(loop_.get_executor(), nursery)),
+          [this](const std::string& name) {
+            return relay::is_unnamed(name) ? methods::Keepers::known(name) : hosts_file_.find(name);
+          },
+          pipes_),
+      keepers_(keeps ? nullptr
+                     : std::make_unique<methods::Keepers>(
+                           loop_.get_executor(), hosts_, sessions_,
+                           make_keeper_starter(loop_.get_executor(), nursery.open_files(), journal_memory))),
+      router_(
+          table_, hosts_, pipes_, [this](std::unique_ptr<Transport> stream) { return serve_stream(std::move(stream)); },
+          keepers_.get()),
       workers_(loop_.get_executor()) {
   keep_memory_out_of_core_dumps();  // what clients send is in it
-  methods::bind_all(table_, loop_.get_executor(), instance_, nursery, sessions_, workers_);
+  const methods::Parts parts{loop_.get_executor(), instance_, nursery, sessions_,     workers_, hosts_,
+                             hosts_file_,          pipes_,    router_, keepers_.get()};
+  methods::bind_all(table_, parts);
 }
 
-std::shared_ptr<rpc::Connection> Server::connect(std::unique_ptr<Transport> transport) {
-  rpc::Connection::Options options;
+std::shared_ptr<rpc::Connection> Server::connect(std::unique_ptr<Transport> transport,
+                                                 rpc::Connection::Options options) {
   options.number = next_client_++;
   options.log = [](std::string_view line) { spdlog::info("{}", line); };
   return std::make_shared<rpc::Connection>(loop_.get_executor(), std::move(transport), router_, std::move(options));
@@ -51,6 +72,7 @@ std::shared_ptr<rpc::Connection> Server::connect(std::unique_ptr<Transport> tran
 
 void Server::run() {
   loop_.run();
+  router_.end();
   loop_.restart();
   loop_.run_for(last_turns);
 }
@@ -58,29 +80,59 @@ void Server::run() {
 Task<> Server::serve(std::shared_ptr<rpc::Connection> connection) {
   clients_[connection->number()] = connection;
   co_await connection->run();
+  router_.end_of(*connection);
   co_await sessions_.close_all_of(methods::owner_of(*connection), farewell);
   clients_.erase(connection->number());
   changed_.notify();
 }
 
-void Server::listen(std::shared_ptr<transports::UnixListener> listener) {
+void Server::listen(std::shared_ptr<transports::Listener> listener, Admits admits) {
   listeners_.push_back(listener);
-  spawn(loop_.get_executor(), accept_clients(std::move(listener)));
+  spawn(loop_.get_executor(), accept_clients(std::move(listener), std::move(admits)));
 }
 
-Task<> Server::accept_clients(std::shared_ptr<transports::UnixListener> listener) {
+bool Server::is_full() const {
+  const auto is_known = [](const auto& client) { return !client.second->lifecycle().is_stranger(); };
+  return clients_.size() >= max_clients &&
+         static_cast<std::size_t>(std::count_if(clients_.begin(), clients_.end(), is_known)) >= max_clients;
+}
+
+bool Server::owes_answers() const {
+  return std::any_of(clients_.begin(), clients_.end(), [](const auto& client) {
+    return client.second->in_flight() != 0 || client.second->unsent_bytes() != 0;
+  });
+}
+
+Task<> Server::accept_clients(std::shared_ptr<transports::Listener> listener, Admits admits) {
   while (std::unique_ptr<Transport> transport = co_await listener->accept()) {
-    if (clients_.size() >= max_clients || ending_) {
+    if (is_full() || ending_) {
       spdlog::warn("a client was turned away: {} are being served", clients_.size());
       continue;
     }
-    const std::shared_ptr<rpc::Connection> client = connect(std::move(transport));
-    spawn(loop_.get_executor(), serve(client), [](std::exception_ptr failure) {
-      if (failure) {
-        spdlog::error("a client was served badly");
-      }
-    });
+    rpc::Connection::Options options;
+    options.trusted = listener->vouches();
+    options.admits = admits;
+    const std::shared_ptr<rpc::Connection> client = connect(std::move(transport), std::move(options));
+    if (!listener->vouches()) {
+      strangers_.watch(client);
+    }
+    serve_beside(client);
   }
+}
+
+void Server::serve_beside(const std::shared_ptr<rpc::Connection>& client) {
+  spawn(loop_.get_executor(), serve(client), [](std::exception_ptr failure) {
+    if (failure) {
+      spdlog::error("a client was served badly");
+    }
+  });
+}
+
+/// A client that comes through another instance.
+std::shared_ptr<rpc::Connection> Server::serve_stream(std::unique_ptr<Transport> stream) {
+  std::shared_ptr<rpc::Connection> client = connect(std::move(stream));
+  serve_beside(client);
+  return client;
 }
 
 void Server::publish() { spawn(loop_.get_executor(), publish_soon()); }
@@ -108,7 +160,7 @@ void Server::end() { spawn(loop_.get_executor(), end_clients()); }
 Task<> Server::end_clients() {
   ending_ = true;
   changed_.notify();
-  for (const std::shared_ptr<transports::UnixListener>& listener : listeners_) {
+  for (const std::shared_ptr<transports::Listener>& listener : listeners_) {
     listener->close();
   }
   listeners_.clear();

@@ -2,6 +2,7 @@
 // that ties the rooms together; used by `serve`, and in-process by `call` and `run`.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -9,33 +10,41 @@
 #include <vector>
 
 #include "base/async.h"
+#include "cli/strangers.h"
+#include "methods/hosts_file.h"
+#include "methods/keepers.h"
 #include "methods/methods.h"
 #include "relay/router.h"
 #include "rpc/connection.h"
-#include "transports/unix.h"
+#include "transports/listener.h"
 
 namespace rex::cli {
 
-/// Clients on sockets that one instance serves at a time.
+/// Known clients on sockets that one instance serves at a time.
 inline constexpr std::size_t max_clients = 256;
 
 class Server {
  public:
-  explicit Server(shell::Nursery& nursery, std::size_t journal_memory = shell::default_journal_memory);
+  /// `keeps`: this is the process of a daemon session, which looks for no others.
+  explicit Server(shell::Nursery& nursery, std::size_t journal_memory = shell::default_journal_memory,
+                  bool keeps = false);
 
   Loop& loop() { return loop_; }
+  shell::Sessions& sessions() { return sessions_; }
   rpc::Service& service() { return router_; }
   /// Tells it from every other instance on this machine: its process id, and something of when it began.
   [[nodiscard]] const std::string& instance() const { return instance_; }
 
   /// Makes a connection that this instance serves. Its sessions are `connection` sessions of its own.
-  std::shared_ptr<rpc::Connection> connect(std::unique_ptr<Transport> transport);
+  std::shared_ptr<rpc::Connection> connect(std::unique_ptr<Transport> transport, rpc::Connection::Options options = {});
 
   /// Serves the connection to its end, then ends what belonged to it.
   Task<> serve(std::shared_ptr<rpc::Connection> connection);
 
+  /// Tells the right token from others, wherever a listener does not vouch for its clients.
+  using Admits = std::function<bool(std::string_view token)>;
   /// Serves whoever connects to the listener, until the end.
-  void listen(std::shared_ptr<transports::UnixListener> listener);
+  void listen(std::shared_ptr<transports::Listener> listener, Admits admits = nullptr);
   /// Lets this user's other programs find the instance by a socket in the runtime directory, once it has had the time
   /// to answer its first requests. Where that cannot be done the instance does without, and logs why.
   void publish();
@@ -45,8 +54,18 @@ class Server {
   /// Ends all clients with what belongs to them, and then the loop.
   void end();
 
+  [[nodiscard]] bool has_clients() const { return !clients_.empty(); }
+  /// Whether a client waits for an answer, or has not taken all of one.
+  [[nodiscard]] bool owes_answers() const;
+  /// Notified when a client has left.
+  Event& changed() { return changed_; }
+
  private:
-  Task<> accept_clients(std::shared_ptr<transports::UnixListener> listener);
+  Task<> accept_clients(std::shared_ptr<transports::Listener> listener, Admits admits);
+  [[nodiscard]] bool is_full() const;
+  /// One client of many: what goes wrong with it is logged and ends it alone.
+  void serve_beside(const std::shared_ptr<rpc::Connection>& client);
+  std::shared_ptr<rpc::Connection> serve_stream(std::unique_ptr<Transport> stream);
   Task<> publish_soon();
   Task<> end_clients();
 
@@ -54,10 +73,15 @@ class Server {
   std::string instance_;
   shell::Sessions sessions_;
   rpc::MethodTable table_;
+  std::shared_ptr<relay::Pipes> pipes_ = std::make_shared<relay::Pipes>();
+  methods::HostsFile hosts_file_;
+  relay::Hosts hosts_;
+  std::unique_ptr<methods::Keepers> keepers_;  // null in one
   relay::Router router_;
   Workers workers_;  // after the loop: what still runs in a worker is waited for before the loop's tasks are destroyed
   std::map<std::uint64_t, std::shared_ptr<rpc::Connection>> clients_;  // those being served, by their number
-  std::vector<std::shared_ptr<transports::UnixListener>> listeners_;
+  std::vector<std::shared_ptr<transports::Listener>> listeners_;
+  Strangers strangers_;
   std::uint64_t next_client_ = 1;
   bool ending_ = false;
   Event changed_;  // a client has left, or the end has come

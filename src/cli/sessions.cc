@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "cli/commands.h"
 #include "cli/instances.h"
+#include "cli/table.h"
 #include "cli/visible.h"
 
 namespace rex::cli {
@@ -43,8 +44,6 @@ std::string age_of(const json& info) {
   return std::to_string(seconds) + "s";
 }
 
-using Row = std::vector<std::string>;
-
 Row row_of(const Instance& instance, const json& info) {
   const json& foreground = info.value("foreground", json());
   const std::string command = foreground.is_object() ? printable(foreground.value("command", ""), 80) : words_of(info);
@@ -54,24 +53,8 @@ Row row_of(const Instance& instance, const json& info) {
   return {instance.name + "/" + text("session"), text("state"), text("job"), text("writer"), age_of(info), command};
 }
 
-void print_table(const std::vector<Row>& rows) {
-  std::vector<std::size_t> widths(rows[0].size());
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += row[i] + (i + 1 < row.size() ? std::string(widths[i] + 2 - row[i].size(), ' ') : "");
-    }
-    std::puts(line.c_str());
-  }
-}
-
-Task<int> list(ClientSide& side, std::string address, bool as_json) {
-  const std::vector<Instance> all = co_await look_around(side, std::move(address));
+Task<int> list(ClientSide& side, Where where, bool as_json) {
+  const std::vector<Instance> all = co_await look_around(side, std::move(where));
   json document = json::array();
   std::vector<Row> rows{{"SESSION", "STATE", "JOB", "WRITER", "AGE", "COMMAND"}};
   int code = 0;
@@ -109,16 +92,6 @@ struct Printer {
   VisibleText text;
 };
 
-/// The fact of an OffsetGone that says where to go on.
-std::optional<std::int64_t> oldest_of(const Error& error) {
-  for (const auto& [name, fact] : error.facts()) {
-    if (const auto* const raw = std::get_if<RawJson>(&fact); raw != nullptr && name == "oldest") {
-      return json::parse(raw->text).get<std::int64_t>();
-    }
-  }
-  return std::nullopt;
-}
-
 Task<> print_stream(Found found, std::string stream, int to, LogsOptions options) {
   Printer printer(to);
   json params{{"session", found.session()}, {"stream", stream}, {"encoding", "base64"}};
@@ -128,22 +101,22 @@ Task<> print_stream(Found found, std::string stream, int to, LogsOptions options
   }
   bool more = true;
   while (more) {
-    std::optional<std::int64_t> oldest;
+    json oldest;
     json read;
     try {
       read = co_await found.client->call("session/read", params);
     } catch (const Error& error) {
       if (error.fault() == Fault::OffsetGone) {
-        oldest = oldest_of(error);
+        oldest = fact_of(error, "oldest");
       }
-      if (!oldest) {
+      if (!oldest.is_number_integer()) {
         throw;
       }
     }
-    if (oldest) {
-      const std::int64_t lost = *oldest - params["offset"].get<std::int64_t>();
+    if (!oldest.is_null()) {
+      const std::int64_t lost = oldest.get<std::int64_t>() - params["offset"].get<std::int64_t>();
       std::fprintf(stderr, "rex-rpc: %lld bytes are no longer kept\n", static_cast<long long>(lost));
-      params["offset"] = *oldest;
+      params["offset"] = oldest;
       continue;
     }
     printer.print(from_base64(read.at("data").get<std::string>()).value_or(""));
@@ -153,8 +126,8 @@ Task<> print_stream(Found found, std::string stream, int to, LogsOptions options
   printer.finish();
 }
 
-Task<int> print_logs(ClientSide& side, std::string address, LogsOptions options) {
-  const Found found = co_await find_session(side, std::move(address), options.session);
+Task<int> print_logs(ClientSide& side, Where where, LogsOptions options) {
+  const Found found = co_await find_session(side, std::move(where), options.session);
   struct Open {
     int streams = 0;
     std::exception_ptr failure;
@@ -185,10 +158,10 @@ Task<int> print_logs(ClientSide& side, std::string address, LogsOptions options)
   co_return 0;
 }
 
-Task<int> close_sessions(ClientSide& side, std::string address, std::vector<std::string> names) {
+Task<int> close_sessions(ClientSide& side, Where where, std::vector<std::string> names) {
   std::vector<Found> all;  // first find all of them: nothing is ended when one is not meant
   for (const std::string& name : names) {
-    all.push_back(co_await find_session(side, address, name));
+    all.push_back(co_await find_session(side, where, name));
   }
   int code = 0;
   for (const Found& found : all) {
@@ -205,16 +178,16 @@ Task<int> close_sessions(ClientSide& side, std::string address, std::vector<std:
 
 }  // namespace
 
-int sessions(const std::string& address, bool as_json) {
-  return without_instance([&](ClientSide& side) { return list(side, address, as_json); });
+int sessions(const Where& where, bool as_json) {
+  return without_instance([&](ClientSide& side) { return list(side, where, as_json); });
 }
 
-int logs(const std::string& address, LogsOptions options) {
-  return without_instance([&](ClientSide& side) { return print_logs(side, address, options); });
+int logs(const Where& where, LogsOptions options) {
+  return without_instance([&](ClientSide& side) { return print_logs(side, where, options); });
 }
 
-int kill(const std::string& address, std::vector<std::string> names) {
-  return without_instance([&](ClientSide& side) { return close_sessions(side, address, names); });
+int kill(const Where& where, std::vector<std::string> names) {
+  return without_instance([&](ClientSide& side) { return close_sessions(side, where, names); });
 }
 
 }  // namespace rex::cli

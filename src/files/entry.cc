@@ -1,7 +1,9 @@
 #include "files/entry.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -53,6 +55,17 @@ std::optional<struct ::stat> Entry::status() const {
     throw os_error("cannot stat", errno, path);
   }
   return std::nullopt;
+}
+
+Fd open_below(int root, const std::string& path) {
+  open_how how{};
+  how.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS;
+  Fd found(static_cast<int>(::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how)));
+  if (!found && (errno == ENOSYS || errno == EPERM)) {
+    found.reset(::openat(root, path.c_str(), static_cast<int>(how.flags)));
+  }
+  return found;
 }
 
 Entry locate(const std::string& path) {

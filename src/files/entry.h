@@ -26,6 +26,10 @@ struct SplitPath {
 };
 SplitPath split_path(std::string_view path);
 
+/// A directory below `root`, never through a symbolic link where the kernel can promise that (Linux 5.6). Empty with
+/// errno where it cannot be opened.
+Fd open_below(int root, const std::string& path);
+
 /// A directory entry, existing or not, that is no symbolic link. Renaming a parent no longer changes which one it is.
 struct Entry {
   Fd directory;

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/random.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -12,17 +11,16 @@
 #include <utility>
 #include <vector>
 
+#include "base/digest.h"
+
 namespace rex::files {
 namespace {
 
 /// Short enough beside any name, and unlike any a person would choose. Hidden.
 std::string random_name() {
-  unsigned char random[10];
-  if (::getrandom(random, sizeof random, 0) != sizeof random) {
-    throw os_error("cannot get random bytes", errno);
-  }
   std::string name = ".rex-rpc-";
-  for (const unsigned char byte : random) {
+  for (const char each : random_bytes(10)) {
+    const auto byte = static_cast<unsigned char>(each);
     name += static_cast<char>('a' + byte % 16);
     name += static_cast<char>('a' + byte / 16);
   }

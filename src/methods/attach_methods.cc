@@ -59,7 +59,7 @@ wire::SessionSubscribeResult subscribe(wire::SessionSubscribeParams params, rpc:
 
 wire::Done end(const std::string& id, rpc::Call& call, Attachments& attachments) {
   const std::shared_ptr<Attachment> attachment = attachments.find(*call.connection(), id);
-  if (!attachment) {
+  if (!attachment || attachment->watch) {
     throw invalid_params("attachment", "this connection has none called " + printable(id, 64));
   }
   attachments.end(*attachment);
@@ -68,8 +68,7 @@ wire::Done end(const std::string& id, rpc::Call& call, Attachments& attachments)
 
 }  // namespace
 
-void bind_attachments(rpc::MethodTable& table, shell::Sessions& sessions) {
-  const auto all = std::make_shared<Attachments>(sessions.events());
+void bind_attachments(rpc::MethodTable& table, shell::Sessions& sessions, const std::shared_ptr<Attachments>& all) {
   bind<wire::SessionAttach>(table, [&sessions, all](const wire::SessionAttachParams& params, rpc::Call& call) {
     return attach(params, call, sessions, *all);
   });

@@ -53,7 +53,27 @@ void send_event(Attachment& to, const shell::SessionEvent& event) {
   to.client->notify(wire::SessionEvent::name, wire::write(params));
 }
 
+void send_changes(Attachment& to) {
+  while (to.watch && !to.ended && to.watch->has_news() && has_room(*to.client)) {
+    files::Watch::News news = to.watch->take(piece_bytes);
+    wire::FileChangedParams params;
+    params.attachment = to.id;
+    const std::string& path = to.watch->path();
+    for (const files::PathChange& change : news.changes) {
+      const bool inside = !change.path.empty();
+      params.changes.push_back({path + (inside && !path.ends_with('/') ? "/" : "") + change.path,
+                                static_cast<wire::ChangeKind>(change.kind)});
+    }
+    if (news.overflow) {
+      params.overflow = true;
+    }
+    params.polling = std::move(news.polling);
+    to.client->notify(wire::FileChanged::name, wire::write(params));
+  }
+}
+
 void send_events(Attachment& to) {
+  send_changes(to);
   while (!to.events.empty() && has_room(*to.client)) {
     const shell::SessionEvent event = std::move(to.events.front());
     to.events.pop_front();
@@ -89,8 +109,10 @@ void Attachments::start(const std::shared_ptr<Attachment>& attachment) {
   }
   attachment->id = "a" + std::to_string(next_id_++);
   client->attachments[attachment->id] = attachment;
-  attachment->listener.emplace(events_,
-                               [raw = attachment.get()](const shell::SessionEvent& event) { keep_event(*raw, event); });
+  if (!attachment->watch) {
+    attachment->listener.emplace(
+        events_, [raw = attachment.get()](const shell::SessionEvent& event) { keep_event(*raw, event); });
+  }
   spawn(attachment->client->executor(), stream(shared_from_this(), attachment, client));
 }
 
@@ -108,6 +130,9 @@ void Attachments::end(Attachment& attachment) {
     return;
   }
   attachment.listener.reset();
+  if (attachment.watch) {
+    attachment.watch->stop();
+  }
   if (attachment.lease) {
     attachment.cursor->session().leave_writer(*attachment.lease);
   }
@@ -128,6 +153,9 @@ Task<> Attachments::stream(std::shared_ptr<Attachments> self, std::shared_ptr<At
   waiter.subscribe(a.client->closed());
   if (a.cursor) {
     waiter.subscribe(a.cursor->session().changed());
+  }
+  if (a.watch) {
+    waiter.subscribe(a.watch->news());
   }
   bool last = false;
   while (!last && !a.ended && !a.client->is_closed()) {

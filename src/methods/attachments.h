@@ -1,5 +1,6 @@
 // What streams to clients without being asked for each time: attachments, which carry a session's output and events,
-// and subscriptions, which carry events alone. Each is a task of its own that ends with its client.
+// subscriptions, which carry events alone, and watches, which carry changes of files. Each is a task of its own that
+// ends with its client.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "files/watch.h"
 #include "rpc/connection.h"
 #include "shell/output_cursor.h"
 #include "shell/session_events.h"
@@ -27,6 +29,7 @@ struct Attachment {
   std::optional<shell::OutputCursor> cursor;        // of an attachment, not of a subscription
   std::optional<shell::TerminalNewlines> newlines;  // for one that shows it on a terminal; of the cursor's session
   std::optional<std::uint64_t> lease;               // on typing, of a writer
+  std::shared_ptr<files::Watch> watch;              // and then none of the others
   std::optional<shell::SessionEvents::Listener> listener;
   std::deque<shell::SessionEvent> events;  // not sent yet, at most max_kept_events
   std::int64_t lost_events = 0;            // dropped before the first of these
@@ -45,7 +48,7 @@ class Attachments : public std::enable_shared_from_this<Attachments> {
   void start(const std::shared_ptr<Attachment>& attachment);
   /// Null when the client has none of this name.
   [[nodiscard]] std::shared_ptr<Attachment> find(const rpc::Connection& client, const std::string& id) const;
-  /// Ends it, and its lease on typing.
+  /// Ends it, its watch and its lease on typing.
   void end(Attachment& attachment);
 
  private:

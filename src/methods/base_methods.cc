@@ -13,6 +13,7 @@
 #include "base/encoding.h"
 #include "base/error.h"
 #include "base/time.h"
+#include "methods/attachments.h"
 #include "methods/binding.h"
 #include "methods/methods.h"
 #include "methods/version.h"
@@ -56,11 +57,7 @@ Task<> end_with_process(std::shared_ptr<rpc::Connection> connection, std::shared
 }
 
 Task<> forget_process(std::shared_ptr<rpc::Connection> connection, std::shared_ptr<AsyncFd> process) {
-  Waiter waiter(connection->executor());
-  waiter.subscribe(connection->closed());
-  while (!connection->is_closed()) {
-    co_await waiter.until(never);
-  }
+  co_await rpc::until_closed(connection);
   process->close();
 }
 
@@ -76,8 +73,22 @@ void watch_client(std::int64_t process_id, const std::shared_ptr<rpc::Connection
   }
 }
 
-wire::InitializeResult initialize(const wire::InitializeParams& params, rpc::Call& call, Executor executor,
-                                  const std::string& instance, const shell::Sessions& sessions) {
+// One wrong token costs its client this long, and its connection.
+constexpr Milliseconds wrong_token_delay{100};
+
+/// Returns at once for a known client and for the right token. Throws Unauthenticated, after a while.
+Task<> admit(std::optional<std::string> token, std::shared_ptr<rpc::Connection> connection) {
+  if (!connection->lifecycle().is_stranger() || (token && connection->admits(*token))) {
+    co_return;
+  }
+  co_await rpc::until_closed(connection, Clock::now() + wrong_token_delay);
+  throw Error(Fault::Unauthenticated, token ? "this is not the token of this instance"
+                                            : "params.token is needed here: what is in the instance's token file");
+}
+
+Task<wire::InitializeResult> initialize(wire::InitializeParams params, rpc::Call& call, Executor executor,
+                                        std::string instance, const shell::Sessions& sessions) {
+  co_await admit(std::exchange(params.token, std::nullopt), call.connection());
   if (!params.protocolVersion.starts_with("1.")) {
     throw Error(Fault::InvalidParams,
                 "params.protocolVersion: this is version 1.0; offered was " + printable(params.protocolVersion, 32))
@@ -90,6 +101,12 @@ wire::InitializeResult initialize(const wire::InitializeParams& params, rpc::Cal
   if (params.clientInfo) {
     call.connection()->set_peer_name(params.clientInfo->name);
   }
+  if (params.capabilities) {
+    call.connection()->set_peer_prompts(params.capabilities->prompt);
+    if (params.capabilities->binary) {
+      call.connection()->allow_data();
+    }
+  }
   wire::InitializeResult result;
   result.protocolVersion = "1.0";
   result.serverInfo = {"rex-rpc", std::string(version)};
@@ -98,8 +115,9 @@ wire::InitializeResult initialize(const wire::InitializeParams& params, rpc::Cal
     result.limits[std::string(name)] = value;
   }
   result.limits["journalMemoryBytes"] = static_cast<std::int64_t>(sessions.journal_memory());
+  result.capabilities.binary = 1;
   call.connection()->lifecycle().initialized();
-  return result;
+  co_return result;
 }
 
 }  // namespace
@@ -107,8 +125,8 @@ wire::InitializeResult initialize(const wire::InitializeParams& params, rpc::Cal
 shell::Owner owner_of(const rpc::Connection& connection) { return connection.number(); }
 
 void bind_base(rpc::MethodTable& table, Executor executor, std::string instance, const shell::Sessions& sessions) {
-  bind<wire::Initialize>(table, [executor, instance, &sessions](const wire::InitializeParams& params, rpc::Call& call) {
-    return initialize(params, call, executor, instance, sessions);
+  bind<wire::Initialize>(table, [executor, instance, &sessions](wire::InitializeParams params, rpc::Call& call) {
+    return initialize(std::move(params), call, executor, instance, sessions);
   });
   bind<wire::Shutdown>(table, [](const wire::ShutdownParams&, rpc::Call& call) {
     call.connection()->lifecycle().shut_down();
@@ -122,13 +140,18 @@ void bind_base(rpc::MethodTable& table, Executor executor, std::string instance,
       "exit", [](const nlohmann::json&, const std::shared_ptr<rpc::Connection>& from) { from->close(exit_reason); });
 }
 
-void bind_all(rpc::MethodTable& table, Executor executor, std::string instance, shell::Nursery& nursery,
-              shell::Sessions& sessions, Workers& workers) {
-  bind_base(table, executor, std::move(instance), sessions);
-  bind_sessions(table, executor, sessions);
-  bind_attachments(table, sessions);
-  bind_processes(table, executor, nursery);
-  bind_files(table, workers);
+void bind_all(rpc::MethodTable& table, const Parts& parts) {
+  const auto attachments = std::make_shared<Attachments>(parts.sessions.events());
+  bind_base(table, parts.executor, parts.instance, parts.sessions);
+  bind_sessions(table, parts.executor, parts.sessions, parts.keepers);
+  bind_attachments(table, parts.sessions, attachments);
+  bind_processes(table, parts.executor, parts.nursery);
+  bind_files(table, parts.workers);
+  bind_search(table, parts.executor);
+  bind_watch(table, parts.executor, attachments);
+  bind_hosts(table, parts.hosts, parts.hosts_file);
+  bind_copies(table, parts.router, parts.pipes, parts.workers);
+  bind_forwards(table, parts.router, parts.pipes, parts.workers);
 }
 
 }  // namespace rex::methods

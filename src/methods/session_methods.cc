@@ -5,16 +5,14 @@
 #include "base/error.h"
 #include "base/secret.h"
 #include "methods/binding.h"
+#include "methods/keepers.h"
+#include "methods/live_output.h"
 #include "methods/methods.h"
 #include "methods/to_wire.h"
 #include "shell/output_text.h"
 
 namespace rex::methods {
 namespace {
-
-// Live output waits while more than this is unsent, so that a slow client holds back its own stream only.
-constexpr std::size_t max_unsent_progress = 1 << 20;
-constexpr std::size_t progress_bytes = 32 * 1024;
 
 std::optional<Milliseconds> milliseconds(const std::optional<std::int64_t>& value) {
   return value ? std::optional(Milliseconds(*value)) : std::nullopt;
@@ -66,8 +64,17 @@ shell::CreateOptions create_options(wire::SessionCreateParams params) {
   options.cols = static_cast<int>(params.cols);
   options.restart = params.restart;
   options.journal_bytes = static_cast<std::size_t>(params.journalBytes);
+  options.on_full = static_cast<shell::OnFull>(params.onFull);
+  if (options.on_full == shell::OnFull::block && options.journal_bytes < shell::least_blocking_journal) {
+    throw invalid_params("journalBytes", "must be at least 1 MiB where a full journal holds the program up");
+  }
   options.limits = limits_of(params.limits.value_or(wire::ResourceLimits{}));
   options.labels = std::move(params.labels);
+  options.lifetime = static_cast<shell::Lifetime>(params.lifetime);
+  options.ttl = milliseconds(params.ttlMs);
+  if (options.ttl && options.lifetime != shell::Lifetime::daemon) {
+    throw invalid_params("ttlMs", "is for lifetime daemon; a connection session ends with its client");
+  }
   return options;
 }
 
@@ -86,97 +93,12 @@ shell::RunOptions run_options(wire::SessionRunParams params) {
   return options;
 }
 
-// ---- live output
-
-/// A job's output on its way to one client while the call that started it waits.
-struct LiveOutput {
-  std::shared_ptr<shell::Session> session;
-  std::shared_ptr<rpc::Connection> connection;
-  nlohmann::json token;
-  shell::Offset at;
-  Cancel finish;
-  bool done = true;
-  Event finished;
-};
-
-void send_piece(LiveOutput& live, std::string_view bytes) {
-  const bool text = is_utf8(bytes);
-  live.connection->notify(wire::Progress::name, {{"token", live.token},
-                                                 {"value",
-                                                  {{"data", text ? std::string(bytes) : to_base64(bytes)},
-                                                   {"encoding", text ? "utf-8" : "base64"},
-                                                   {"from", live.at},
-                                                   {"next", live.at + bytes.size()}}}});
-  live.at += bytes.size();
-}
-
-/// The next piece, or nothing at the end. What the journal has lost is stepped over: `from` of the next piece says so.
-Task<std::string> next_piece(LiveOutput& live) {
-  shell::ReadOptions options{};
-  options.offset = live.at;
-  options.max_bytes = progress_bytes;
-  options.wait = Milliseconds::max();
-  shell::ReadResult read{};
-  std::optional<Error> lost;
-  try {
-    read = co_await live.session->read(options, live.finish);
-  } catch (const Error& error) {
-    lost = error;
-  }
-  if (lost) {
-    live.at = live.session->output_oldest();
-    options.offset = live.at;
-    read = co_await live.session->read(options, live.finish);
-  }
-  // A character cut by the reading is sent whole with the next piece, unless nothing follows.
-  if (read.data.size() > 4 && !live.finish) {
-    read.data.resize(read.data.size() - incomplete_utf8_tail(read.data));
-  }
-  co_return std::move(read.data);
-}
-
-Task<> stream_output(std::shared_ptr<LiveOutput> live, Executor executor) {
-  Waiter waiter(executor);
-  waiter.subscribe(live->connection->drained());
-  waiter.subscribe(live->connection->closed());
-  while (!live->connection->is_closed()) {
-    const std::string bytes = co_await next_piece(*live);
-    if (bytes.empty()) {
-      break;
-    }
-    send_piece(*live, bytes);
-    while (live->connection->unsent_bytes() > max_unsent_progress && !live->connection->is_closed()) {
-      co_await waiter.until(never);
-    }
-  }
-}
-
-std::shared_ptr<LiveOutput> prepare_live(const wire::SessionRunParams& params,
-                                         const std::shared_ptr<shell::Session>& session, rpc::Call& call) {
-  if (!params.progressToken) {
-    return nullptr;
-  }
-  auto live = std::make_shared<LiveOutput>();
-  live->session = session;
-  live->connection = call.connection();
-  std::visit([&live](const auto& token) { live->token = token; }, *params.progressToken);
-  return live;
-}
-
-void start_live(const std::shared_ptr<LiveOutput>& live, shell::Offset from, Executor executor) {
-  live->at = from;
-  live->done = false;
-  spawn(executor, stream_output(live, executor), [live](std::exception_ptr) {  // a session that ended has told its all
-    live->done = true;
-    live->finished.notify();
-  });
-}
-
 // ---- the methods that wait
 
 Task<wire::SessionInfo> create(wire::SessionCreateParams params, rpc::Call& call, shell::Sessions& sessions) {
-  const shell::Owner owner = owner_of(*call.connection());
   shell::CreateOptions options = create_options(std::move(params));
+  const bool stays = options.lifetime == shell::Lifetime::daemon;
+  const shell::Owner owner = stays ? shell::nobody : owner_of(*call.connection());
   std::shared_ptr<shell::Session> session;
   std::exception_ptr failure;
   try {
@@ -209,13 +131,8 @@ Task<wire::RunResult> run(wire::SessionRunParams params, rpc::Call& call, shell:
   } catch (...) {
     failure = std::current_exception();
   }
-  if (live) {  // all of it is sent before the answer
-    live->finish.request(Cancel::Wish::stop_waiting);
-    Waiter waiter(executor);
-    waiter.subscribe(live->finished);
-    while (!live->done) {
-      co_await waiter.until(never);
-    }
+  if (live) {
+    co_await finish_live(live, executor);
   }
   if (failure) {
     std::rethrow_exception(failure);
@@ -346,9 +263,29 @@ Task<wire::SessionCloseResult> close(wire::SessionCloseParams params, shell::Ses
   co_return result;
 }
 
+/// Its own; what other processes keep comes as they wrote it.
+Task<nlohmann::json> list(nlohmann::json params, rpc::Call& call, const shell::Sessions& sessions, Keepers* keepers) {
+  wire::read<wire::SessionListParams>(params);
+  wire::SessionListResult own;
+  for (const std::shared_ptr<shell::Session>& session : sessions.list()) {
+    own.sessions.push_back(to_wire(session->info()));
+  }
+  nlohmann::json result = wire::write(own);
+  if (keepers != nullptr) {
+    Keepers::Listed kept = co_await keepers->list(call);
+    for (nlohmann::json& info : kept.sessions) {
+      result["sessions"].push_back(std::move(info));
+    }
+    if (!kept.problem.empty()) {
+      result["detail"] = std::move(kept.problem);
+    }
+  }
+  co_return result;
+}
+
 }  // namespace
 
-void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions) {
+void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions, Keepers* keepers) {
   // clang-format off
   bind<wire::SessionCreate>(table, [&](wire::SessionCreateParams params, rpc::Call& call) { return create(std::move(params), call, sessions); });
   bind<wire::SessionRun>(table, [&sessions, executor](wire::SessionRunParams params, rpc::Call& call) { return run(std::move(params), call, sessions, executor); });
@@ -377,12 +314,8 @@ void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& 
   bind<wire::SessionInfoMethod>(table, [&](const wire::SessionInfoParams& params, rpc::Call&) {
     return to_wire(sessions.find(params.session)->info());
   });
-  bind<wire::SessionList>(table, [&](const wire::SessionListParams&, rpc::Call&) {
-    wire::SessionListResult result;
-    for (const std::shared_ptr<shell::Session>& session : sessions.list()) {
-      result.sessions.push_back(to_wire(session->info()));
-    }
-    return result;
+  table.bind(std::string(wire::SessionList::name), [&sessions, keepers](nlohmann::json params, rpc::Call& call) {
+    return list(std::move(params), call, sessions, keepers);
   });
 }
 

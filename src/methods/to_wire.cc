@@ -1,9 +1,9 @@
 #include "methods/to_wire.h"
+#include "methods/logout.h"
 
 #include <signal.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/encoding.h"
@@ -47,7 +47,7 @@ std::optional<wire::Omitted> to_wire(const std::optional<shell::Omitted>& omitte
     return std::nullopt;
   }
   return wire::Omitted{static_cast<std::int64_t>(omitted->bytes), static_cast<std::int64_t>(omitted->from),
-                       static_cast<std::int64_t>(omitted->to)};
+                       static_cast<std::int64_t>(omitted->to), static_cast<std::int64_t>(omitted->at)};
 }
 
 wire::SessionState to_wire(shell::SessionState state) {
@@ -65,6 +65,21 @@ wire::SessionState to_wire(shell::SessionState state) {
 shell::ResourceLimits limits_of(const wire::ResourceLimits& limits) {
   return {limits.cpuMs, limits.memoryBytes, limits.processes, limits.openFiles};
 }
+
+namespace {
+
+wire::LimitsInForce to_wire(const shell::ResourceLimits& limits, const shell::TreeLimits& counted) {
+  const auto means = [](bool limited, bool by_cgroup) {
+    const wire::LimitMeans how = by_cgroup ? wire::LimitMeans::cgroup : wire::LimitMeans::rlimit;
+    return limited ? std::optional(how) : std::nullopt;
+  };
+  const wire::LimitsBy by{
+      means(limits.cpu_ms.has_value(), false), means(limits.memory_bytes.has_value(), counted.memory_bytes.has_value()),
+      means(limits.processes.has_value(), counted.processes.has_value()), means(limits.open_files.has_value(), false)};
+  return {limits.cpu_ms, limits.memory_bytes, limits.processes, limits.open_files, by};
+}
+
+}  // namespace
 
 std::optional<wire::Waiting> to_wire(const std::optional<shell::Waiting>& waiting) {
   if (!waiting) {
@@ -91,7 +106,13 @@ wire::SessionInfo to_wire(const shell::SessionInfo& info) {
     out.cols = info.cols;
   }
   out.state = to_wire(info.state);
-  out.lifetime = wire::Lifetime::connection;
+  if (info.lifetime == shell::Lifetime::daemon) {
+    out.lifetime = wire::Lifetime::daemon;
+    out.survives = {true, survives_logout(), true, false};
+  }
+  if (info.ttl) {
+    out.ttlMs = info.ttl->count();
+  }
   out.labels = info.labels;
   out.createdAt = format_time(info.created_at);
   if (info.last_output_at) {
@@ -111,11 +132,10 @@ wire::SessionInfo to_wire(const shell::SessionInfo& info) {
                                       info.startup->warnings};
   }
   if (info.journal_error) {
-    out.journalError = strerrorname_np(*info.journal_error);
+    out.journalError = error_name(*info.journal_error);
   }
   if (info.limits) {
-    out.limits = wire::LimitsInForce{info.limits->cpu_ms, info.limits->memory_bytes, info.limits->processes,
-                                     info.limits->open_files, wire::LimitMeans::rlimit};
+    out.limits = to_wire(*info.limits, info.counted);
   }
   return out;
 }
@@ -176,6 +196,9 @@ wire::RunResult to_wire(shell::RunResult result) {
   out.survivors = to_wire(result.survivors);
   if (result.restarted) {
     out.restarted = wire::Restarted{result.restarted->cause, result.restarted->exit_code};
+  }
+  if (!result.warnings.empty()) {
+    out.warnings = std::move(result.warnings);
   }
   return out;
 }

@@ -40,7 +40,9 @@ void members(auto& f, Is<Machine> auto& x) {
   f.required("instance", x.instance);
 }
 
-void members(auto&, Is<ServerCapabilities> auto&) {}
+void members(auto& f, Is<ServerCapabilities> auto& x) {
+  f.required("binary", x.binary, within(1, 1));
+}
 
 void members(auto& f, Is<InitializeResult> auto& x) {
   f.required("protocolVersion", x.protocolVersion);
@@ -71,11 +73,23 @@ void members(auto& f, Is<CancelRequestParams> auto& x) {
   f.optional("stop", x.stop);
 }
 
-void members(auto& f, Is<RunProgress> auto& x) {
-  f.required("data", x.data);
-  f.required("encoding", x.encoding);
-  f.required("from", x.from, within(0, max_safe));
-  f.required("next", x.next, within(0, max_safe));
+void members(auto& f, Is<ProgressValue> auto& x) {
+  switch (f.kind(x.kind)) {
+    case ProgressValue::Kind::data:
+      f.required("data", x.data);
+      f.required("encoding", x.encoding);
+      f.required("from", x.from, within(0, max_safe));
+      f.required("next", x.next, within(0, max_safe));
+      break;
+    case ProgressValue::Kind::state:
+      f.required("state", x.state);
+      f.required("phase", x.phase);
+      f.optional("detail", x.detail);
+      break;
+    case ProgressValue::Kind::bytes:
+      f.required("bytes", x.bytes, within(0, max_safe));
+      break;
+  }
 }
 
 void members(auto& f, Is<ProgressParams> auto& x) {
@@ -106,6 +120,7 @@ void members(auto& f, Is<SessionCreateParams> auto& x) {
   f.optional("rows", x.rows, within(1, 65'535));
   f.optional("cols", x.cols, within(1, 65'535));
   f.optional("lifetime", x.lifetime);
+  f.optional("ttlMs", x.ttlMs, within(1, 1'000'000'000'000));
   f.optional("restart", x.restart);
   f.optional("journalBytes", x.journalBytes, within(4096, 1'099'511'627'776));
   f.optional("onFull", x.onFull);
@@ -142,6 +157,13 @@ void members(auto& f, Is<StartupReport> auto& x) {
   f.required("warnings", x.warnings);
 }
 
+void members(auto& f, Is<LimitsBy> auto& x) {
+  f.optional("cpuMs", x.cpuMs);
+  f.optional("memoryBytes", x.memoryBytes);
+  f.optional("processes", x.processes);
+  f.optional("openFiles", x.openFiles);
+}
+
 void members(auto& f, Is<LimitsInForce> auto& x) {
   f.optional("cpuMs", x.cpuMs, within(1, 1'000'000'000'000));
   f.optional("memoryBytes", x.memoryBytes, within(0, max_safe));
@@ -162,6 +184,7 @@ void members(auto& f, Is<SessionInfo> auto& x) {
   f.nullable("cols", x.cols, within(1, 65'535));
   f.required("state", x.state);
   f.required("lifetime", x.lifetime);
+  f.optional("ttlMs", x.ttlMs, within(1, 1'000'000'000'000));
   f.required("survives", x.survives);
   f.required("labels", x.labels);
   f.required("createdAt", x.createdAt);
@@ -199,6 +222,7 @@ void members(auto& f, Is<Omitted> auto& x) {
   f.required("bytes", x.bytes, within(0, max_safe));
   f.required("from", x.from, within(0, max_safe));
   f.required("to", x.to, within(0, max_safe));
+  f.required("at", x.at, within(0, max_safe));
 }
 
 void members(auto& f, Is<SyntaxFault> auto& x) {
@@ -243,6 +267,7 @@ void members(auto& f, Is<RunResult> auto& x) {
   f.required("interleaved", x.interleaved);
   f.required("survivors", x.survivors);
   f.nullable("restarted", x.restarted);
+  f.optional("warnings", x.warnings);
 }
 
 void members(auto& f, Is<Condition> auto& x) {
@@ -411,6 +436,7 @@ void members(auto& f, Is<SessionListParams> auto& x) {
 
 void members(auto& f, Is<SessionListResult> auto& x) {
   f.required("sessions", x.sessions);
+  f.optional("detail", x.detail);
 }
 
 void members(auto& f, Is<SessionAttachParams> auto& x) {
@@ -687,6 +713,274 @@ void members(auto& f, Is<FileSetattrParams> auto& x) {
   f.optional("host", x.host);
 }
 
+void members(auto& f, Is<FileWatchParams> auto& x) {
+  f.required("path", x.path, os);
+  f.optional("recursive", x.recursive);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<FileWatchResult> auto& x) {
+  f.required("attachment", x.attachment);
+  f.optional("polling", x.polling);
+  f.required("unreadable", x.unreadable, within(0, max_safe));
+}
+
+void members(auto& f, Is<FileUnwatchParams> auto& x) {
+  f.required("attachment", x.attachment);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<FileChange> auto& x) {
+  f.required("path", x.path, os);
+  f.required("kind", x.kind);
+}
+
+void members(auto& f, Is<FileChangedParams> auto& x) {
+  f.required("attachment", x.attachment);
+  f.required("changes", x.changes);
+  f.optional("overflow", x.overflow);
+  f.optional("polling", x.polling);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<FileSearchParams> auto& x) {
+  f.required("path", x.path, os);
+  f.optional("pattern", x.pattern, within(0, 4'096));
+  f.optional("glob", x.glob, within(1, 4'096));
+  f.optional("maxResults", x.maxResults, within(1, 10'000));
+  f.optional("context", x.context, within(0, 20));
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<LineCut> auto& x) {
+  f.required("before", x.before, within(0, max_safe));
+  f.optional("after", x.after, within(0, max_safe));
+}
+
+void members(auto& f, Is<ContextLine> auto& x) {
+  f.required("text", x.text, os_command);
+  f.optional("cut", x.cut);
+}
+
+void members(auto& f, Is<SearchMatch> auto& x) {
+  f.required("path", x.path, os);
+  f.optional("type", x.type);
+  f.optional("line", x.line, within(1, max_safe));
+  f.optional("offset", x.offset, within(0, max_safe));
+  f.optional("from", x.from, within(0, max_safe));
+  f.optional("to", x.to, within(0, max_safe));
+  f.optional("text", x.text, os_command);
+  f.optional("cut", x.cut);
+  f.optional("before", x.before);
+  f.optional("after", x.after);
+}
+
+void members(auto& f, Is<SearchError> auto& x) {
+  f.required("path", x.path, os);
+  f.required("errno", x.errno_);
+  f.required("name", x.name);
+}
+
+void members(auto& f, Is<FileSearchResult> auto& x) {
+  f.required("matches", x.matches);
+  f.required("truncated", x.truncated);
+  f.required("files", x.files, within(0, max_safe));
+  f.required("binary", x.binary, within(0, max_safe));
+  f.required("skipped", x.skipped, within(0, max_safe));
+  f.required("unreadable", x.unreadable, within(0, max_safe));
+  f.required("errors", x.errors);
+}
+
+void members(auto& f, Is<CopyEnd> auto& x) {
+  f.optional("host", x.host);
+  f.required("path", x.path, os);
+}
+
+void members(auto& f, Is<FileCopyParams> auto& x) {
+  f.required("from", x.from);
+  f.required("to", x.to);
+  f.optional("recursive", x.recursive);
+  f.optional("excludes", x.excludes);
+  f.optional("overwrite", x.overwrite);
+  f.optional("progressToken", x.progressToken);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<FileCopyResult> auto& x) {
+  f.required("files", x.files, within(0, max_safe));
+  f.required("bytes", x.bytes, within(0, max_safe));
+  f.required("skipped", x.skipped, within(0, max_safe));
+  f.required("hash", x.hash);
+}
+
+void members(auto& f, Is<FileSendParams> auto& x) {
+  f.required("path", x.path, os);
+  f.optional("recursive", x.recursive);
+  f.optional("excludes", x.excludes);
+  f.required("ticket", x.ticket, within(1, 128));
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<FileReceiveParams> auto& x) {
+  f.required("path", x.path, os);
+  f.optional("overwrite", x.overwrite);
+  f.optional("source", x.source, os);
+  f.required("ticket", x.ticket, within(1, 128));
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<HostOptions> auto& x) {
+  f.optional("keepAliveMs", x.keepAliveMs, within(100, 3'600'000));
+  f.optional("tokenFile", x.tokenFile, os);
+  f.optional("image", x.image, within(1, max_safe));
+  f.optional("pull", x.pull);
+  f.optional("platform", x.platform, within(1, max_safe));
+  f.optional("network", x.network, within(1, max_safe));
+  f.optional("mounts", x.mounts);
+  f.optional("args", x.args);
+  f.optional("keep", x.keep);
+}
+
+void members(auto& f, Is<HostConnectParams> auto& x) {
+  f.required("name", x.name, within(1, 255));
+  f.optional("url", x.url, within(1, max_safe));
+  f.optional("argv", x.argv, os.within(1, max_safe));
+  f.optional("deployment", x.deployment, within(1, max_safe));
+  f.optional("options", x.options);
+  f.optional("install", x.install);
+  f.optional("progressToken", x.progressToken);
+  f.optional("host", x.host);
+  f.exactly_one({"url", "argv", "argvBytes", "deployment"});
+}
+
+void members(auto& f, Is<HostInfo> auto& x) {
+  f.required("name", x.name);
+  f.required("host", x.host);
+  f.required("url", x.url);
+  f.required("argv", x.argv, os);
+  f.required("state", x.state);
+  f.required("machine", x.machine);
+  f.required("version", x.version);
+  f.nullable("rttMs", x.rttMs, within(0, 1'000'000'000'000));
+  f.required("hops", x.hops, within(0, max_safe));
+  f.required("survives", x.survives);
+  f.required("took", x.took);
+  f.optional("noise", x.noise);
+  f.optional("detail", x.detail);
+}
+
+void members(auto& f, Is<HostListParams> auto& x) {
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<HostListResult> auto& x) {
+  f.required("hosts", x.hosts);
+  f.optional("detail", x.detail);
+}
+
+void members(auto& f, Is<HostInfoParams> auto& x) {
+  f.required("name", x.name);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<HostDisconnectParams> auto& x) {
+  f.required("name", x.name);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<HostStatusParams> auto& x) {
+  f.required("state", x.state);
+  f.optional("phase", x.phase);
+  f.optional("detail", x.detail);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<HostPromptParams> auto& x) {
+  f.required("kind", x.kind);
+  f.required("text", x.text);
+  f.required("secret", x.secret);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<HostPromptResult> auto& x) {
+  f.required("answer", x.answer);
+}
+
+void members(auto& f, Is<ForwardEnd> auto& x) {
+  f.optional("host", x.host);
+  f.required("address", x.address);
+}
+
+void members(auto& f, Is<ForwardOpenParams> auto& x) {
+  f.required("listen", x.listen);
+  f.required("connect", x.connect);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<ForwardOpenResult> auto& x) {
+  f.required("forward", x.forward);
+  f.required("address", x.address);
+}
+
+void members(auto& f, Is<ForwardCloseParams> auto& x) {
+  f.required("forward", x.forward);
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<ForwardListParams> auto& x) {
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<Forward> auto& x) {
+  f.required("forward", x.forward);
+  f.required("listen", x.listen);
+  f.required("connect", x.connect);
+  f.required("connections", x.connections, within(0, max_safe));
+}
+
+void members(auto& f, Is<ForwardListResult> auto& x) {
+  f.required("forwards", x.forwards);
+}
+
+void members(auto& f, Is<ForwardListenParams> auto& x) {
+  f.required("address", x.address);
+  f.required("ticket", x.ticket, within(1, 128));
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<ForwardConnectParams> auto& x) {
+  f.required("address", x.address);
+  f.required("ticket", x.ticket, within(1, 128));
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<DeploymentWords> auto& x) {
+  f.required("words", x.words, within(1, max_safe));
+  f.optional("if", x.if_);
+  f.optional("unless", x.unless);
+  f.optional("each", x.each);
+}
+
+void members(auto& f, Is<Deployment> auto& x) {
+  f.optional("description", x.description);
+  f.optional("prepare", x.prepare);
+  f.required("connect", x.connect, within(1, max_safe));
+}
+
+void members(auto& f, Is<HostEntry> auto& x) {
+  f.optional("url", x.url, within(1, max_safe));
+  f.optional("argv", x.argv, os.within(1, max_safe));
+  f.optional("deployment", x.deployment, within(1, max_safe));
+  f.optional("options", x.options);
+  f.optional("install", x.install);
+  f.exactly_one({"url", "argv", "argvBytes", "deployment"});
+}
+
+void members(auto& f, Is<HostsFile> auto& x) {
+  f.required("hosts", x.hosts);
+  f.optional("deployments", x.deployments);
+}
+
 void members(auto& f, Is<ErrorData> auto& x) {
   f.required("type", x.type);
   f.required("executed", x.executed);
@@ -774,6 +1068,42 @@ template FileRealpathParams read(const json&);
 template json write(const FileRealpathParams&);
 template FileSetattrParams read(const json&);
 template json write(const FileSetattrParams&);
+template FileWatchParams read(const json&);
+template json write(const FileWatchParams&);
+template FileUnwatchParams read(const json&);
+template json write(const FileUnwatchParams&);
+template FileChangedParams read(const json&);
+template json write(const FileChangedParams&);
+template FileSearchParams read(const json&);
+template json write(const FileSearchParams&);
+template FileCopyParams read(const json&);
+template json write(const FileCopyParams&);
+template FileSendParams read(const json&);
+template json write(const FileSendParams&);
+template FileReceiveParams read(const json&);
+template json write(const FileReceiveParams&);
+template HostConnectParams read(const json&);
+template json write(const HostConnectParams&);
+template HostListParams read(const json&);
+template json write(const HostListParams&);
+template HostInfoParams read(const json&);
+template json write(const HostInfoParams&);
+template HostDisconnectParams read(const json&);
+template json write(const HostDisconnectParams&);
+template HostStatusParams read(const json&);
+template json write(const HostStatusParams&);
+template HostPromptParams read(const json&);
+template json write(const HostPromptParams&);
+template ForwardOpenParams read(const json&);
+template json write(const ForwardOpenParams&);
+template ForwardCloseParams read(const json&);
+template json write(const ForwardCloseParams&);
+template ForwardListParams read(const json&);
+template json write(const ForwardListParams&);
+template ForwardListenParams read(const json&);
+template json write(const ForwardListenParams&);
+template ForwardConnectParams read(const json&);
+template json write(const ForwardConnectParams&);
 template InitializeResult read_result(const json&);
 template json write(const InitializeResult&);
 template std::nullptr_t read_result(const json&);
@@ -822,5 +1152,23 @@ template FileListResult read_result(const json&);
 template json write(const FileListResult&);
 template FileRealpathResult read_result(const json&);
 template json write(const FileRealpathResult&);
+template FileWatchResult read_result(const json&);
+template json write(const FileWatchResult&);
+template FileSearchResult read_result(const json&);
+template json write(const FileSearchResult&);
+template FileCopyResult read_result(const json&);
+template json write(const FileCopyResult&);
+template HostInfo read_result(const json&);
+template json write(const HostInfo&);
+template HostListResult read_result(const json&);
+template json write(const HostListResult&);
+template HostPromptResult read_result(const json&);
+template json write(const HostPromptResult&);
+template ForwardOpenResult read_result(const json&);
+template json write(const ForwardOpenResult&);
+template ForwardListResult read_result(const json&);
+template json write(const ForwardListResult&);
+template HostsFile read_document(const json&);
+template Deployment read_document(const json&);
 
 }  // namespace rex::wire

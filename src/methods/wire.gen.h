@@ -29,6 +29,10 @@ T read(const nlohmann::json& params);
 template <class T>
 T read_result(const nlohmann::json& result);
 
+/// What a user has written into a file, or InvalidParams with the path of what is wrong with it.
+template <class T>
+T read_document(const nlohmann::json& document);
+
 /// Never throws for what bytes are in `value`: OS strings go as base64 where they have to, other text is made UTF-8.
 template <class T>
 nlohmann::json write(const T& value);
@@ -58,6 +62,8 @@ inline constexpr std::int64_t journalBytes = 67'108'864;
 inline constexpr std::int64_t screenCells = 200'000;  ///< rows * cols of a terminal whose screen can be asked for.
 /// Memory of all journals together, beside 4 KiB for each; what does not fit is in their files.
 inline constexpr std::int64_t journalMemoryBytes = 67'108'864;
+inline constexpr std::int64_t forwards = 100;  ///< Forwards of one connection.
+inline constexpr std::int64_t forward_connections = 256;  ///< Connections open through one forward.
 /// How far an attachment runs ahead of the last `session/ack` unless given.
 inline constexpr std::int64_t window = 1'048'576;
 inline constexpr std::int64_t attachments = 1'000;  ///< Attachments and subscriptions of one connection.
@@ -69,6 +75,19 @@ inline constexpr std::int64_t read_maxBytes = 1'048'576;
 inline constexpr std::int64_t read_lineScanBytes = 268'435'456;  ///< Read to find `lines` of a file by their number.
 inline constexpr std::int64_t list_limit = 1'000;  ///< Entries in one answer of file/list unless given.
 inline constexpr std::int64_t list_names = 4'000'000;  ///< Entries of a directory that can be listed at all.
+inline constexpr std::int64_t search_maxResults = 1'000;  ///< Matches in one answer of file/search unless given.
+inline constexpr std::int64_t search_context = 20;  ///< Lines of context on each side of a match.
+inline constexpr std::int64_t search_resultBytes = 2'097'152;  ///< Texts and paths in one answer of file/search.
+inline constexpr std::int64_t search_textBytes = 1'024;  ///< Shown of one line of file/search.
+/// A longer line is searched in pieces of this size; what lies across two of them is not found.
+inline constexpr std::int64_t search_lineBytes = 4'194'304;
+inline constexpr std::int64_t search_errors = 100;  ///< Named in `errors` of one answer of file/search.
+/// Files and directories under all file/watch of an instance; what is made beyond is told as an `overflow`.
+inline constexpr std::int64_t watch_entries = 500'000;
+/// Kept for a file/watch whose client does not read; with more, all are dropped and an `overflow` told.
+inline constexpr std::int64_t watch_changes = 10'000;
+/// How often a file/watch without events looks, or ten times as long as a look takes.
+inline constexpr std::int64_t watch_pollMs = 2'000;
 inline constexpr std::int64_t edit_maxBytes = 16'777'216;  ///< All files of one file/edit, before and after.
 inline constexpr std::int64_t edit_count = 1'000;  ///< Edits of one file/edit.
 inline constexpr std::int64_t edit_files = 100;  ///< Files of one file/edit.
@@ -92,6 +111,8 @@ inline constexpr auto all = std::to_array<std::pair<std::string_view, std::int64
     {"journalBytes", journalBytes},
     {"screenCells", screenCells},
     {"journalMemoryBytes", journalMemoryBytes},
+    {"forwards", forwards},
+    {"forward.connections", forward_connections},
     {"window", window},
     {"attachments", attachments},
     {"keptEvents", keptEvents},
@@ -100,6 +121,15 @@ inline constexpr auto all = std::to_array<std::pair<std::string_view, std::int64
     {"read.lineScanBytes", read_lineScanBytes},
     {"list.limit", list_limit},
     {"list.names", list_names},
+    {"search.maxResults", search_maxResults},
+    {"search.context", search_context},
+    {"search.resultBytes", search_resultBytes},
+    {"search.textBytes", search_textBytes},
+    {"search.lineBytes", search_lineBytes},
+    {"search.errors", search_errors},
+    {"watch.entries", watch_entries},
+    {"watch.changes", watch_changes},
+    {"watch.pollMs", watch_pollMs},
     {"edit.maxBytes", edit_maxBytes},
     {"edit.count", edit_count},
     {"edit.files", edit_files},
@@ -131,7 +161,9 @@ struct InitializeParams {
   std::string protocolVersion = "1.0";  ///< `"1.minor"`; the answer has the server's.
   std::optional<PeerInfo> clientInfo;
   std::optional<std::int64_t> processId;  ///< The client ends when this process does.
-  std::optional<std::string> token;  ///< The token of `--token-file`; needed on TCP only.
+  /// The token of `--token-file`; needed on TCP, ignored elsewhere. A wrong one is `Unauthenticated`, after which the
+  /// connection is closed.
+  std::optional<std::string> token;
   std::optional<ClientCapabilities> capabilities;
 };
 
@@ -148,8 +180,9 @@ struct Machine {
   std::string instance;  ///< Different for every process that answers.
 };
 
-/// Nothing to announce in 1.0.
-struct ServerCapabilities {};
+struct ServerCapabilities {
+  std::int64_t binary = 0;  ///< Carries streams between instances (schema/streams.md).
+};
 
 struct InitializeResult {
   std::string protocolVersion;
@@ -186,17 +219,31 @@ enum class Encoding { utf_8, base64 };
 template <>
 inline constexpr auto names<Encoding> = std::to_array<std::string_view>({"utf-8", "base64"});
 
-/// Output of a run, as it comes.
-struct RunProgress {
+enum class HostState { connecting, installing, ready, degraded, lost, closed };
+template <>
+inline constexpr auto names<HostState> = std::to_array<std::string_view>(
+    {"connecting", "installing", "ready", "degraded", "lost", "closed"});
+
+/// Of a run, its output as it comes; of a dial, its state and phase; of a copy, the bytes that have travelled, with
+/// what describes the tree.
+struct ProgressValue {
+  enum class Kind { data, state, bytes };
+  Kind kind{};
   std::string data;
   Encoding encoding{};
   std::int64_t from = 0;
   std::int64_t next = 0;
+  HostState state{};
+  std::string phase;
+  std::optional<std::string> detail;
+  std::int64_t bytes = 0;
 };
+template <>
+inline constexpr auto names<ProgressValue::Kind> = std::to_array<std::string_view>({"data", "state", "bytes"});
 
 struct ProgressParams {
   std::variant<std::int64_t, std::string> token;  ///< The request's `progressToken`.
-  RunProgress value;
+  ProgressValue value;
   std::string host;
 };
 
@@ -213,23 +260,30 @@ enum class Startup { clean, interactive, login };
 template <>
 inline constexpr auto names<Startup> = std::to_array<std::string_view>({"clean", "interactive", "login"});
 
-/// connection: ends, provably, with the client's connection.
-enum class Lifetime { connection };
+/// connection: ends, provably, with the client's connection. daemon: lives in a process of its own, which every client
+/// of this user on this machine reaches by the session's name, until `session/close`, its `ttlMs`, or the end of the
+/// machine.
+enum class Lifetime { connection, daemon };
 template <>
-inline constexpr auto names<Lifetime> = std::to_array<std::string_view>({"connection"});
+inline constexpr auto names<Lifetime> = std::to_array<std::string_view>({"connection", "daemon"});
 
-enum class OnFull { drop };
+/// drop: the oldest bytes are dropped, and whoever asks for them is told. block: the program is held up until somebody
+/// has consumed more, by `session/ack` of an attachment or by `session/read`; nothing is lost, and without a reader it
+/// waits for ever.
+enum class OnFull { drop, block };
 template <>
-inline constexpr auto names<OnFull> = std::to_array<std::string_view>({"drop"});
+inline constexpr auto names<OnFull> = std::to_array<std::string_view>({"drop", "block"});
 
-/// Each process by itself is held to these by the kernel; InvalidParams where a limit is above this instance's own, or
-/// would not be enforced.
+/// What the kernel holds a program and all it starts to; `LimitsInForce.by` says whether each process by itself or all
+/// of them together. InvalidParams where a limit is above this instance's own, or would not be enforced.
 struct ResourceLimits {
   /// CPU time, rounded up to whole seconds: then SIGXCPU, and SIGKILL a second later.
   std::optional<std::int64_t> cpuMs;
-  std::optional<std::int64_t> memoryBytes;  ///< Private writable memory; a request for more fails.
-  /// Processes and threads of the user, all of them together, above which nothing can be forked. Root has no such
-  /// limit: refused.
+  /// Of each process its private writable memory: a request for more fails. By a cgroup all the memory of all: the
+  /// kernel kills one that needs more.
+  std::optional<std::int64_t> memoryBytes;
+  /// Processes and threads above which nothing can be forked. By a cgroup those of the tree; else all of the user's
+  /// together, and then refused for root, whose processes nobody counts.
   std::optional<std::int64_t> processes;
   std::optional<std::int64_t> openFiles;  ///< Descriptors open at a time.
 };
@@ -250,9 +304,11 @@ struct SessionCreateParams {
   std::int64_t rows = 50;
   std::int64_t cols = 200;
   Lifetime lifetime = Lifetime::connection;
+  /// How long a daemon session lives while no client is connected to it and no job runs in it. Absent: for ever.
+  std::optional<std::int64_t> ttlMs;
   bool restart = true;  ///< Whether the run after the shell's death gets a new shell, or SessionEnded.
   std::int64_t journalBytes = 67108864;  ///< How much output is kept, per stream.
-  /// What a full journal does: it drops its oldest bytes, and says so to who asks for them.
+  /// What becomes of output that a full journal has no room for. `block` takes `journalBytes` of at least 1 MiB.
   OnFull onFull = OnFull::drop;
   /// What the program and everything it starts may use. Absent: as this instance has it.
   std::optional<ResourceLimits> limits;
@@ -267,7 +323,8 @@ template <>
 inline constexpr auto names<SessionState> = std::to_array<std::string_view>(
     {"ready", "running", "waitingInput", "stopped", "unmanaged", "exited", "lost"});
 
-/// Which ends a session outlives, as it was set up.
+/// Which ends a session outlives, as it was set up: its client's connection; its user's last logout; the end or the
+/// upgrade of every other rex-rpc process; the machine's.
 struct Survives {
   bool disconnect = false;
   bool logout = false;
@@ -312,17 +369,26 @@ struct StartupReport {
   std::vector<std::string> warnings;
 };
 
-/// rlimit: the kernel's limits on each process; not on the tree as a whole.
-enum class LimitMeans { rlimit };
+/// rlimit: the kernel's limits on each process. cgroup: on the tree as a whole, by a cgroup (v2) of its own, where this
+/// instance may make one.
+enum class LimitMeans { rlimit, cgroup };
 template <>
-inline constexpr auto names<LimitMeans> = std::to_array<std::string_view>({"rlimit"});
+inline constexpr auto names<LimitMeans> = std::to_array<std::string_view>({"rlimit", "cgroup"});
+
+/// By what each limit is enforced.
+struct LimitsBy {
+  std::optional<LimitMeans> cpuMs;
+  std::optional<LimitMeans> memoryBytes;
+  std::optional<LimitMeans> processes;
+  std::optional<LimitMeans> openFiles;
+};
 
 struct LimitsInForce {
   std::optional<std::int64_t> cpuMs;
   std::optional<std::int64_t> memoryBytes;
   std::optional<std::int64_t> processes;
   std::optional<std::int64_t> openFiles;
-  LimitMeans by{};
+  LimitsBy by;
 };
 
 struct SessionInfo {
@@ -337,6 +403,7 @@ struct SessionInfo {
   std::optional<std::int64_t> cols;  ///< null: pipes have no size.
   SessionState state{};
   Lifetime lifetime{};
+  std::optional<std::int64_t> ttlMs;  ///< As it was created with.
   Survives survives;
   std::map<std::string, std::string> labels;
   std::string createdAt;
@@ -398,6 +465,7 @@ struct Omitted {
   std::int64_t bytes = 0;
   std::int64_t from = 0;
   std::int64_t to = 0;
+  std::int64_t at = 0;  ///< Bytes of the output (before base64) that stand before the gap.
 };
 
 /// exact: the shell told us on its private channel.
@@ -447,6 +515,8 @@ struct RunResult {
   std::vector<Process> interleaved;  ///< Processes of earlier jobs that held the terminal meanwhile.
   std::vector<Process> survivors;  ///< Processes this job left behind.
   std::optional<Restarted> restarted;  ///< This run found a new shell.
+  /// What the job left in force on the terminal, and that it was undone. Absent: nothing.
+  std::optional<std::vector<std::string>> warnings;
 };
 
 /// exit: the job has ended; input: it waits for the terminal and for nothing else; match: RE2, unanchored, from `from`
@@ -633,6 +703,7 @@ struct SessionListParams {
 
 struct SessionListResult {
   std::vector<SessionInfo> sessions;
+  std::optional<std::string> detail;  ///< Why sessions may be missing.
 };
 
 /// writer: holds the lease on typing; while it is held, no other connection's session/write and session/run is taken.
@@ -951,6 +1022,312 @@ struct FileSetattrParams {
   std::string host;
 };
 
+struct FileWatchParams {
+  std::string path;
+  bool recursive = false;  ///< The directories in it too, also those that are made later.
+  std::string host;
+};
+
+struct FileWatchResult {
+  std::string attachment;
+  /// Not everything comes as an event: it also looks every `watch.pollMs`. Why: `remote`, a file system that other
+  /// machines or programs change; else an errno: EMFILE, this user has no inotify instance left; ENOSPC, no inotify
+  /// watches.
+  std::optional<std::string> polling;
+  std::int64_t unreadable = 0;  ///< Directories in it that may not be read: nothing is told of what is in them.
+};
+
+struct FileUnwatchParams {
+  std::string attachment;
+  std::string host;
+};
+
+/// modified: content or attributes.
+enum class ChangeKind { created, modified, removed };
+template <>
+inline constexpr auto names<ChangeKind> = std::to_array<std::string_view>({"created", "modified", "removed"});
+
+struct FileChange {
+  std::string path;  ///< Begins with the `path` that is watched.
+  ChangeKind kind{};
+};
+
+struct FileChangedParams {
+  std::string attachment;
+  std::vector<FileChange> changes;
+  /// True: others were lost before these, once for each time that happens. Look at what is there.
+  std::optional<bool> overflow;
+  /// From now on it looks every `watch.pollMs` at least: why, as in the answer of file/watch.
+  std::optional<std::string> polling;
+  std::string host;
+};
+
+struct FileSearchParams {
+  std::string path;  ///< A directory, or one file, which is searched whatever its name.
+  /// RE2 syntax, unanchored; `^` and `$` are the ends of a line, `(?i)` ignores case. Lines end with LF: a CR before it
+  /// is a part of the line. Absent: every path that `glob` means is a match.
+  std::optional<std::string> pattern;
+  /// `*`, `?`, `[a-z]`, `[!a-z]`, `{a,b}`, and `**` for any number of directories. Without a slash it means names at
+  /// any depth, with one the whole path below `path`. Absent: all files.
+  std::optional<std::string> glob;
+  std::int64_t maxResults = 1000;
+  std::int64_t context = 0;  ///< Lines to show before and after each match.
+  std::string host;
+};
+
+/// Bytes of a line that are not shown.
+struct LineCut {
+  std::int64_t before = 0;
+  std::optional<std::int64_t> after;  ///< Absent: not known; the line is longer than `search.lineBytes`.
+};
+
+struct ContextLine {
+  std::string text;
+  std::optional<LineCut> cut;  ///< Only where something was cut.
+};
+
+/// A line in which the pattern matches; without a pattern, a path, and of the rest only `type`.
+struct SearchMatch {
+  std::string path;  ///< Begins with the `path` that was searched.
+  std::optional<FileType> type;  ///< Never a directory.
+  std::optional<std::int64_t> line;
+  std::optional<std::int64_t> offset;  ///< In the file, of the first byte of `text`.
+  std::optional<std::int64_t> from;  ///< In the file, of the first match in the line.
+  std::optional<std::int64_t> to;  ///< Behind its last byte.
+  std::optional<std::string> text;  ///< The line without its LF, or `search.textBytes` of it about the match.
+  std::optional<LineCut> cut;  ///< Only where something was cut.
+  std::optional<std::vector<ContextLine>> before;  ///< With `context`: the lines before, the nearest last.
+  std::optional<std::vector<ContextLine>> after;
+};
+
+struct SearchError {
+  std::string path;
+  std::int64_t errno_ = 0;
+  std::string name;
+};
+
+struct FileSearchResult {
+  std::vector<SearchMatch> matches;
+  bool truncated = false;  ///< There is at least one more match; the search ended where it was found.
+  std::int64_t files = 0;  ///< Files that were searched, or that `glob` means.
+  std::int64_t binary = 0;  ///< Files that were not searched for being binary.
+  std::int64_t skipped = 0;  ///< Directories that were not entered: version control's, the kernel's.
+  std::int64_t unreadable = 0;  ///< Files and directories that could not be read.
+  std::vector<SearchError> errors;  ///< Of the first of these.
+};
+
+struct CopyEnd {
+  std::string host;  ///< A path from where the request executes.
+  std::string path;
+};
+
+struct FileCopyParams {
+  CopyEnd from;
+  CopyEnd to;  ///< What it is copied to, not into.
+  bool recursive = false;  ///< Else a directory is EISDIR.
+  std::vector<std::string> excludes;  ///< Globs of paths below `from`; a directory goes with all that is in it.
+  bool overwrite = false;  ///< Replace files that are there; else EEXIST, before anything is written there.
+  std::optional<std::variant<std::int64_t, std::string>> progressToken;
+  std::string host;
+};
+
+struct FileCopyResult {
+  std::int64_t files = 0;
+  std::int64_t bytes = 0;  ///< Of their contents, holes included.
+  std::int64_t skipped = 0;  ///< FIFOs, sockets and devices.
+  std::string hash;  ///< SHA-256: of the one file; of a tree, of the lines "HASH  PATH\n" of its files in their order.
+};
+
+struct FileSendParams {
+  std::string path;
+  bool recursive = false;
+  std::vector<std::string> excludes;
+  std::string ticket;
+  std::string host;
+};
+
+struct FileReceiveParams {
+  std::string path;
+  bool overwrite = false;
+  /// What is copied, where it is on this host too: InvalidParams if `path` lies in it.
+  std::optional<std::string> source;
+  std::string ticket;
+  std::string host;
+};
+
+/// Whether an image is fetched though it is there, or not though it is missing; absent: where it is missing.
+enum class Pull { always, never };
+template <>
+inline constexpr auto names<Pull> = std::to_array<std::string_view>({"always", "never"});
+
+struct HostOptions {
+  std::int64_t keepAliveMs = 10000;  ///< A silent link is asked after so long, and lost after three times as long.
+  /// For tcp: the absolute path of the file, of mode 0600, with the token that the host wants to be shown; read for
+  /// each dial.
+  std::optional<std::string> tokenFile;
+  std::optional<std::string> image;  ///< This and the rest are a deployment's: what the machine is made from.
+  std::optional<Pull> pull;
+  std::optional<std::string> platform;  ///< For example linux/arm64.
+  std::optional<std::string> network;  ///< For example none or host.
+  std::optional<std::vector<std::string>> mounts;  ///< SOURCE:TARGET or SOURCE:TARGET:ro.
+  std::optional<std::vector<std::string>> args;  ///< More arguments, as the deployment's program takes them.
+  bool keep = false;  ///< The machine is not taken away with the link.
+};
+
+struct HostConnectParams {
+  std::string name;  ///< Letters, digits and . _ - + @ : only.
+  /// ssh://[user@]host[:port], tcp://127.0.0.1:port, unix:///path, or exec: and words.
+  std::optional<std::string> url;
+  std::optional<std::vector<std::string>> argv;  ///< A program whose standard input and output lead there.
+  /// docker, podman, or one of the user's file: makes the machine, and takes it away with the link.
+  std::optional<std::string> deployment;
+  std::optional<HostOptions> options;
+  bool install = true;  ///< Whether a host without a rex-rpc that fits may be given one.
+  std::optional<std::variant<std::int64_t, std::string>> progressToken;
+  std::string host;
+};
+
+struct HostInfo {
+  std::string name;
+  std::string host;  ///< Who knows it by this name, as the reader would write it.
+  std::string url;  ///< Empty where argv was given.
+  std::vector<std::string> argv;
+  HostState state{};
+  RawJson machine;  ///< As the host announced it (Machine); empty before.
+  std::string version;
+  std::optional<std::int64_t> rttMs;  ///< Of the greeting.
+  std::int64_t hops = 0;
+  Survives survives;
+  std::string took;  ///< How it was reached, in words.
+  std::optional<std::string> noise;  ///< What it printed before the rex-rpc spoke, made harmless.
+  std::optional<std::string> detail;  ///< Why it is not ready.
+};
+
+struct HostListParams {
+  std::string host;
+};
+
+struct HostListResult {
+  std::vector<HostInfo> hosts;
+  std::optional<std::string> detail;  ///< Why the hosts of the user's file are not among them.
+};
+
+struct HostInfoParams {
+  std::string name;
+  std::string host;
+};
+
+struct HostDisconnectParams {
+  std::string name;
+  std::string host;
+};
+
+struct HostStatusParams {
+  HostState state{};
+  std::optional<std::string> phase;  ///< prepare, dns, tcp, kex, host key, auth, channel, shell, install or handshake.
+  std::optional<std::string> detail;
+  std::string host;
+};
+
+enum class PromptKind { password, passphrase, otp, hostKey };
+template <>
+inline constexpr auto names<PromptKind> = std::to_array<std::string_view>(
+    {"password", "passphrase", "otp", "hostKey"});
+
+struct HostPromptParams {
+  PromptKind kind{};
+  std::string text;
+  bool secret = false;  ///< The answer is not to be shown.
+  std::string host;
+};
+
+struct HostPromptResult {
+  std::string answer;
+};
+
+struct ForwardEnd {
+  std::string host;  ///< A path from where the request executes.
+  std::string address;  ///< tcp:host:port or unix:path.
+};
+
+struct ForwardOpenParams {
+  ForwardEnd listen;  ///< Loopback, or a unix socket of mode 0600. Port 0 is one that is free.
+  ForwardEnd connect;
+  std::string host;
+};
+
+struct ForwardOpenResult {
+  std::string forward;
+  std::string address;  ///< With the port that it has.
+};
+
+struct ForwardCloseParams {
+  std::string forward;
+  std::string host;
+};
+
+struct ForwardListParams {
+  std::string host;
+};
+
+struct Forward {
+  std::string forward;
+  ForwardEnd listen;
+  ForwardEnd connect;
+  std::int64_t connections = 0;  ///< Callers so far.
+};
+
+struct ForwardListResult {
+  std::vector<Forward> forwards;
+};
+
+struct ForwardListenParams {
+  std::string address;
+  std::string ticket;
+  std::string host;
+};
+
+struct ForwardConnectParams {
+  std::string address;
+  std::string ticket;
+  std::string host;
+};
+
+/// Some words of a command. `{image}` and the like in a word is that option's value.
+struct DeploymentWords {
+  std::vector<std::string> words;
+  /// The words are there only if this option is given, or, as `pull=always`, has this value.
+  std::optional<std::string> if_;
+  std::optional<std::string> unless;  ///< The opposite of `if`.
+  /// The words are there once for each value of this option, which stands for that value in them.
+  std::optional<std::string> each;
+};
+
+/// How a machine is made and reached: a command that makes things ready and ends, and one whose standard input and
+/// output lead to a shell on the machine, and which takes the machine away when its input ends.
+struct Deployment {
+  std::optional<std::string> description;
+  std::optional<std::vector<DeploymentWords>> prepare;
+  std::vector<DeploymentWords> connect;
+};
+
+/// A host of the user's file, by what `host/connect` takes.
+struct HostEntry {
+  std::optional<std::string> url;
+  std::optional<std::vector<std::string>> argv;
+  std::optional<std::string> deployment;
+  std::optional<HostOptions> options;
+  bool install = true;
+};
+
+/// `rex-rpc/hosts.json` in $XDG_CONFIG_HOME, else in ~/.config: hosts that every client of the user's may name. Read
+/// when a name is looked up and the file has changed since.
+struct HostsFile {
+  std::map<std::string, HostEntry> hosts;
+  /// The user's own; they come before those of the same name that we have.
+  std::optional<std::map<std::string, Deployment>> deployments;
+};
+
 /// Whether what was asked for took place.
 enum class Executed { no, yes, unknown };
 template <>
@@ -1074,7 +1451,7 @@ struct SessionInfoMethod {
   using Params = SessionInfoParams;
   using Result = SessionInfo;
 };
-/// All sessions, ended ones included while they are kept.
+/// The sessions of this instance, and this user's daemon sessions; ended ones included while they are kept.
 struct SessionList {
   static constexpr std::string_view name = "session/list";
   using Params = SessionListParams;
@@ -1191,6 +1568,112 @@ struct FileSetattr {
   using Params = FileSetattrParams;
   using Result = Done;
 };
+/// Be told what changes under a path, as `file/changed`.
+struct FileWatch {
+  static constexpr std::string_view name = "file/watch";
+  using Params = FileWatchParams;
+  using Result = FileWatchResult;
+};
+/// End a file/watch.
+struct FileUnwatch {
+  static constexpr std::string_view name = "file/unwatch";
+  using Params = FileUnwatchParams;
+  using Result = Done;
+};
+/// What has changed under a watched path.
+struct FileChanged {
+  static constexpr std::string_view name = "file/changed";
+  using Params = FileChangedParams;
+};
+/// Find lines in the files of a tree, or files by their names.
+struct FileSearch {
+  static constexpr std::string_view name = "file/search";
+  using Params = FileSearchParams;
+  using Result = FileSearchResult;
+};
+/// Copy a file or a tree, from one host to another or within one.
+struct FileCopy {
+  static constexpr std::string_view name = "file/copy";
+  using Params = FileCopyParams;
+  using Result = FileCopyResult;
+};
+/// One end of a copy; instances ask it of each other.
+struct FileSend {
+  static constexpr std::string_view name = "file/send";
+  using Params = FileSendParams;
+  using Result = Done;
+};
+/// The other end of a copy; instances ask it of each other.
+struct FileReceive {
+  static constexpr std::string_view name = "file/receive";
+  using Params = FileReceiveParams;
+  using Result = FileCopyResult;
+};
+/// Reach a host and give it a name, for this connection.
+struct HostConnect {
+  static constexpr std::string_view name = "host/connect";
+  using Params = HostConnectParams;
+  using Result = HostInfo;
+};
+/// The hosts that this connection can name.
+struct HostList {
+  static constexpr std::string_view name = "host/list";
+  using Params = HostListParams;
+  using Result = HostListResult;
+};
+/// What is known of a host.
+struct HostInfoMethod {
+  static constexpr std::string_view name = "host/info";
+  using Params = HostInfoParams;
+  using Result = HostInfo;
+};
+/// End the link to a host, with what this connection has there, and free its name.
+struct HostDisconnect {
+  static constexpr std::string_view name = "host/disconnect";
+  using Params = HostDisconnectParams;
+  using Result = HostInfo;
+};
+/// News of a host that this connection has named.
+struct HostStatus {
+  static constexpr std::string_view name = "host/status";
+  using Params = HostStatusParams;
+};
+/// Ask the client's person, for a host that one of its requests is dialling.
+struct HostPrompt {
+  static constexpr std::string_view name = "host/prompt";
+  using Params = HostPromptParams;
+  using Result = HostPromptResult;
+};
+/// Listen on one host and connect each caller to an address as another host sees it.
+struct ForwardOpen {
+  static constexpr std::string_view name = "forward/open";
+  using Params = ForwardOpenParams;
+  using Result = ForwardOpenResult;
+};
+/// Take no more callers; connections that are open go on.
+struct ForwardClose {
+  static constexpr std::string_view name = "forward/close";
+  using Params = ForwardCloseParams;
+  using Result = Done;
+};
+/// The forwards of this connection.
+struct ForwardList {
+  static constexpr std::string_view name = "forward/list";
+  using Params = ForwardListParams;
+  using Result = ForwardListResult;
+};
+/// One end of a forward; instances ask it of each other.
+struct ForwardListen {
+  static constexpr std::string_view name = "forward/listen";
+  using Params = ForwardListenParams;
+  using Result = ForwardOpenResult;
+};
+/// The other end of a forward; instances ask it of each other.
+struct ForwardConnect {
+  static constexpr std::string_view name = "forward/connect";
+  using Params = ForwardConnectParams;
+  using Result = Done;
+};
 
 /// What a server answers.
 inline constexpr std::array requests{
@@ -1226,6 +1709,21 @@ inline constexpr std::array requests{
     FileSymlink::name,
     FileRealpath::name,
     FileSetattr::name,
+    FileWatch::name,
+    FileUnwatch::name,
+    FileSearch::name,
+    FileCopy::name,
+    FileSend::name,
+    FileReceive::name,
+    HostConnect::name,
+    HostList::name,
+    HostInfoMethod::name,
+    HostDisconnect::name,
+    ForwardOpen::name,
+    ForwardClose::name,
+    ForwardList::name,
+    ForwardListen::name,
+    ForwardConnect::name,
 };
 
 /// What a server takes without an answer.
@@ -1241,6 +1739,13 @@ inline constexpr std::array server_notifications{
     Progress::name,
     SessionOutput::name,
     SessionEvent::name,
+    FileChanged::name,
+    HostStatus::name,
+};
+
+/// What a server asks of a client.
+inline constexpr std::array server_requests{
+    HostPrompt::name,
 };
 
 /// Calls `visit` with the tag of every method.
@@ -1285,6 +1790,24 @@ void for_each_method(Visit visit) {
   visit(FileSymlink{});
   visit(FileRealpath{});
   visit(FileSetattr{});
+  visit(FileWatch{});
+  visit(FileUnwatch{});
+  visit(FileChanged{});
+  visit(FileSearch{});
+  visit(FileCopy{});
+  visit(FileSend{});
+  visit(FileReceive{});
+  visit(HostConnect{});
+  visit(HostList{});
+  visit(HostInfoMethod{});
+  visit(HostDisconnect{});
+  visit(HostStatus{});
+  visit(HostPrompt{});
+  visit(ForwardOpen{});
+  visit(ForwardClose{});
+  visit(ForwardList{});
+  visit(ForwardListen{});
+  visit(ForwardConnect{});
 }
 
 }  // namespace rex::wire

@@ -45,8 +45,9 @@ void refuse(const Node& node, std::string_view problem, std::vector<std::string>
   const std::string path = path_of(node);
   const std::string_view root = root_of(node);
   std::string message(root);
-  message += (path.empty() || path.front() == '[' ? "" : ".") + path + ": " + std::string(problem);
-  if (root != "params") {
+  message += (root.empty() || path.empty() || path.front() == '[' ? "" : ".") + path;
+  message += (message.empty() ? "" : ": ") + std::string(problem);
+  if (root == "result") {
     throw Error(Fault::HostProtocol, std::move(message));
   }
   Error error = Error(Fault::InvalidParams, std::move(message)).with("member", path);

@@ -241,6 +241,13 @@ T read(const nlohmann::json& params) {
 }
 
 template <class T>
+T read_document(const nlohmann::json& document) {
+  T out{};
+  get(Node{document, nullptr, ""}, out, Rule{});
+  return out;
+}
+
+template <class T>
 T read_result(const nlohmann::json& result) {
   T out{};
   get(Node{result, nullptr, "result", -1, false}, out, Rule{});

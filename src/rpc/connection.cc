@@ -49,10 +49,16 @@ Task<> Connection::run() {
   waiter.subscribe(drained_);
   waiter.subscribe(answered_);
   waiter.subscribe(closed_event_);
+  const Connection* followed = nullptr;
 
   std::vector<char> buffer(read_bytes);
   while (!closed_ && decoder_.broken().empty()) {
-    while (!closed_ && unsent_bytes() > options_.limits.unsent_bytes) {
+    if (followed != onward_.get()) {
+      followed = onward_.get();
+      waiter.subscribe(onward_->drained());
+      waiter.subscribe(onward_->closed());
+    }
+    while (!closed_ && has_too_much_unsent()) {
       co_await waiter.until(never);
     }
     const std::size_t n = co_await read(buffer);
@@ -61,11 +67,14 @@ Task<> Connection::run() {
       take({});
       break;
     }
+    heard_ = true;
     take(std::string_view(buffer.data(), n));
     explicit_bzero(buffer.data(), n);  // it may have been a secret
   }
   input_ended_ = true;
+  onward_.reset();
   wake_outgoing();
+  half_closed_event_.notify();
   if (!decoder_.broken().empty()) {
     log("stream refused: " + std::string(decoder_.broken()));
     if (decoder_.spoke_before()) {
@@ -78,6 +87,17 @@ Task<> Connection::run() {
     co_await waiter.until(never);
   }
   lose(decoder_.broken().empty() ? "end of input" : decoder_.broken());
+}
+
+void Connection::allow_data() {
+  if (decoder_.framing() == Framing::headers) {
+    decoder_.allow_data();
+  }
+}
+
+bool Connection::has_too_much_unsent() const {
+  return unsent_bytes() > options_.limits.unsent_bytes ||
+         (onward_ && !onward_->is_closed() && onward_->unsent_bytes() > options_.limits.onward_bytes);
 }
 
 /// For tasks that see to their own failures: what escapes from one is a bug, and ends the loop.
@@ -95,6 +115,9 @@ Task<std::size_t> Connection::read(std::span<char> buffer) {
 
 Task<> Connection::watch_peer(Self self) {
   if (co_await transport_->gone()) {
+    if (options_.last_words > Milliseconds(0)) {  // the end of input comes behind them, and ends it
+      co_await until_closed(self, Clock::now() + options_.last_words);
+    }
     lose("the peer hung up");
   }
 }
@@ -103,9 +126,15 @@ void Connection::take(std::string_view bytes) {
   corked_ = true;
   decoder_.feed(bytes);
   while (!closed_) {
+    const bool stranger = lifecycle_.is_stranger();
+    decoder_.limit_frames(stranger ? options_.limits.handshake_frame_bytes : options_.limits.frame_bytes);
     const std::optional<Frame> frame = decoder_.next();
     if (!frame) {
       break;
+    }
+    if (frame->stream) {
+      service_.data(*frame->stream, frame->body, shared_from_this());
+      continue;
     }
     take_frame(*frame);
   }
@@ -116,6 +145,7 @@ void Connection::take(std::string_view bytes) {
 void Connection::take_frame(const Frame& frame) {
   if (frame.refused) {
     send(error_message("null", *frame.refused));
+    show_out_stranger();
     return;
   }
   Parsed parsed = parse_messages(frame.body, options_.limits);
@@ -132,6 +162,9 @@ void Connection::take_frame(const Frame& frame) {
 }
 
 void Connection::take_message(Message message, const std::shared_ptr<Batch>& batch, std::size_t slot) {
+  if (lifecycle_.is_stranger() && !calls_.empty()) {
+    return;  // whose token was wrong, and who is about to be told
+  }
   if (auto* request = std::get_if<Request>(&message)) {
     if (request->id) {
       if (batch) {
@@ -150,6 +183,14 @@ void Connection::take_message(Message message, const std::shared_ptr<Batch>& bat
     const auto& invalid = std::get<Invalid>(message);
     answer(batch, slot, error_message(invalid.id, invalid.error));
   }
+  show_out_stranger();
+}
+
+/// A stranger has one try: whatever came and did not make a known client of it was its last.
+void Connection::show_out_stranger() {
+  if (lifecycle_.is_stranger() && calls_.empty()) {
+    close("no initialize with the token");
+  }
 }
 
 void Connection::take_request(Request request, const std::shared_ptr<Batch>& batch, std::size_t slot) {
@@ -167,9 +208,6 @@ void Connection::take_request(Request request, const std::shared_ptr<Batch>& bat
   }
   if (refused) {
     answer(batch, slot, error_message(id, *refused));
-    if (refused->fault() == Fault::ServerNotInitialized) {
-      close("a request before initialize");
-    }
     return;
   }
   auto call = std::make_shared<Call>(shared_from_this(), id);
@@ -177,7 +215,8 @@ void Connection::take_request(Request request, const std::shared_ptr<Batch>& bat
   start(serve(std::move(call), std::move(key), std::move(request), batch, slot));
 }
 
-/// The one place where an answer is made: whichever way the handler ends, there is exactly one.
+/// The one place where an answer is made: whichever way the handler ends, there is exactly one, or none if the call
+/// forgoes it.
 Task<> Connection::serve(std::shared_ptr<Call> call, std::string key, Request request, std::shared_ptr<Batch> batch,
                          std::size_t slot) {
   std::string reply;
@@ -189,8 +228,9 @@ Task<> Connection::serve(std::shared_ptr<Call> call, std::string key, Request re
     reply = failure_of(*call, request.method, std::current_exception());
   }
   calls_.erase(key);
-  answer(batch, slot, std::move(reply));
+  answer(batch, slot, call->is_answered() ? std::move(reply) : "");
   answered_.notify();
+  show_out_stranger();
 }
 
 std::string Connection::failure_of(const Call& call, std::string_view method, const std::exception_ptr& escaped) {
@@ -262,6 +302,14 @@ void Connection::lose(std::string_view reason) {
 void Connection::log(const std::string& line) const {
   if (options_.log) {
     options_.log(line);
+  }
+}
+
+Task<> until_closed(std::shared_ptr<Connection> connection, TimePoint deadline) {
+  Waiter waiter(connection->executor());
+  waiter.subscribe(connection->closed());
+  while (!connection->is_closed() && Clock::now() < deadline) {
+    co_await waiter.until(deadline);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/async.h"
 #include "base/error.h"
@@ -36,6 +37,9 @@ class Call {
   [[nodiscard]] const std::shared_ptr<Connection>& connection() const { return connection_; }
   /// The id as the client wrote it, JSON.
   [[nodiscard]] const std::string& id() const { return id_; }
+  /// The client has taken the request back in a protocol where that is never answered; nothing is sent for it.
+  void forgo_answer() { answered_ = false; }
+  [[nodiscard]] bool is_answered() const { return answered_; }
   /// Sends `$/progress {token, value}`.
   void progress(const nlohmann::json& token, const nlohmann::json& value);
 
@@ -43,6 +47,7 @@ class Call {
   std::shared_ptr<Connection> connection_;
   std::string id_;
   Cancel cancel_;
+  bool answered_ = true;
 };
 
 /// What stands behind a Connection and does the work: the Router in production, a few lines in a test.
@@ -53,6 +58,9 @@ class Service {
   virtual Task<nlohmann::json> call(std::string method, nlohmann::json params, Call& call) = 0;
   /// Takes one notification, at once and in order. Whatever escapes is logged and goes no further.
   virtual void notification(std::string method, nlohmann::json params, const std::shared_ptr<Connection>& from) = 0;
+  /// Takes bytes of a stream that shares the connection's own, as they arrive; only after Connection::allow_data().
+  virtual void data(std::uint64_t /*stream*/, std::string_view /*bytes*/, const std::shared_ptr<Connection>& /*from*/) {
+  }
 };
 
 /// Symmetric: it has no client end and no server end. Its read loop never waits for a write or a handler, so that a
@@ -62,7 +70,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Options {
     Limits limits;
     bool trusted = true;
+    /// Whether this is the token that makes a known client of a stranger; without it nothing does.
+    std::function<bool(std::string_view token)> admits;
     std::uint64_t number = 0;  // of no other connection of this process
+    /// How long it may take to read what the peer wrote before it hung up. 0 where it asks and we answer: nobody is
+    /// left to be answered then.
+    Milliseconds last_words{0};
     /// Where incidents and reasons for closing are told; never the peer's payload.
     std::function<void(std::string_view)> log;
   };
@@ -78,7 +91,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Sends a notification. Dropped silently once closed. Never waits; see unsent_bytes().
   void notify(std::string_view method, const nlohmann::json& params);
   /// Sends a request and waits for its answer. Throws the peer's error as it came, or HostLost when the stream ends.
-  Task<nlohmann::json> call(std::string method, nlohmann::json params);
+  /// A wish to `cancel` is passed on, and the answer waited for: it says what became of the request.
+  Task<nlohmann::json> call(std::string method, nlohmann::json params, Cancel* cancel = nullptr);
+  /// Most of what comes in goes on to `other`: nothing more is read while that one's peer has much left to take.
+  void follow(std::shared_ptr<Connection> other) { onward_ = std::move(other); }
+  /// From now on frames of data may go both ways, where messages have headers: both sides have announced it.
+  void allow_data();
+  [[nodiscard]] bool data_allowed() const { return decoder_.data_allowed(); }
+  /// Sends bytes of a stream of the peer's or ours. Dropped silently once closed. Never waits; see unsent_bytes().
+  void send_data(std::uint64_t stream, std::string_view bytes);
   /// Ends the connection: no more input; what is already queued is still written if the peer takes it at once.
   void close(std::string_view reason);
 
@@ -87,13 +108,23 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Notified when is_closed() becomes true.
   Event& closed() { return closed_event_; }
   [[nodiscard]] const std::string& close_reason() const { return close_reason_; }
+  /// The peer has said its last, and is owed what is in flight.
+  [[nodiscard]] bool is_half_closed() const { return input_ended_; }
+  /// Notified when is_half_closed() becomes true.
+  Event& half_closed() { return half_closed_event_; }
 
   Lifecycle& lifecycle() { return lifecycle_; }
+  [[nodiscard]] bool admits(std::string_view token) const { return options_.admits && options_.admits(token); }
   /// Tells it from every other connection there is or was.
   [[nodiscard]] std::uint64_t number() const { return options_.number; }
   /// What the peer calls itself; not to be trusted.
   [[nodiscard]] const std::string& peer_name() const { return peer_name_; }
   void set_peer_name(std::string name) { peer_name_ = std::move(name); }
+  /// Whether the peer can ask a person.
+  [[nodiscard]] bool peer_prompts() const { return peer_prompts_; }
+  void set_peer_prompts(bool prompts) { peer_prompts_ = prompts; }
+  /// Whether anything came from the peer since this was last asked.
+  [[nodiscard]] bool heard() { return std::exchange(heard_, false); }
   [[nodiscard]] const Limits& limits() const { return options_.limits; }
   [[nodiscard]] Executor executor() const { return executor_; }
   [[nodiscard]] std::size_t in_flight() const { return calls_.size(); }
@@ -115,6 +146,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void take(std::string_view bytes);
   void take_frame(const Frame& frame);
   void take_message(Message message, const std::shared_ptr<Batch>& batch, std::size_t slot);
+  void show_out_stranger();
   void take_request(Request request, const std::shared_ptr<Batch>& batch, std::size_t slot);
   void take_notification(Request notification);
   void take_response(Response response);
@@ -123,6 +155,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void count_out(const std::shared_ptr<Batch>& batch);
   std::string failure_of(const Call& call, std::string_view method, const std::exception_ptr& escaped);
   void send(std::string_view body);
+  [[nodiscard]] bool has_too_much_unsent() const;
   void flush();
   void lose(std::string_view reason);
   void wake_outgoing();
@@ -146,10 +179,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool input_ended_ = false;  // nothing we ask the peer will be answered any more
   bool closed_ = false;
   std::string close_reason_;
+  std::shared_ptr<Connection> onward_;
   std::string peer_name_;
+  bool peer_prompts_ = false;
+  bool heard_ = false;
   Event closed_event_;
+  Event half_closed_event_;
   Event drained_;
   Event answered_;
 };
+
+/// Returns once the connection is closed, or at `deadline`.
+Task<> until_closed(std::shared_ptr<Connection> connection, TimePoint deadline = never);
 
 }  // namespace rex::rpc

@@ -1,9 +1,13 @@
 // What a Connection says (connection.h): answers, notifications, and requests of its own with the wait for their
 // answers; and how the bytes reach the transport without anyone waiting. Knows nothing of what is read from the peer
 // except those answers.
+#include <string.h>
+
+#include <cstring>
 #include <optional>
 #include <utility>
 
+#include "base/secret.h"
 #include "rpc/batch.h"
 #include "rpc/connection.h"
 
@@ -14,6 +18,18 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kept_bytes = 1u << 20;  // capacity an idle output may keep
+
+/// Overwritten, as it may have held a secret.
+void forget_sent(std::string& output, std::size_t& sent) {
+  const std::size_t unsent = output.size() - sent;
+  std::memmove(output.data(), output.data() + sent, unsent);
+  explicit_bzero(output.data() + unsent, sent);
+  output.resize(unsent);
+  sent = 0;
+  if (output.empty() && output.capacity() > kept_bytes) {
+    output.shrink_to_fit();
+  }
+}
 
 }  // namespace
 
@@ -36,10 +52,18 @@ void Call::progress(const json& token, const json& value) {
   connection_->notify("$/progress", json{{"token", token}, {"value", value}});
 }
 
-Task<json> Connection::call(std::string method, json params) {
+Task<json> Connection::call(std::string method, json params, Cancel* cancel) {
   const Self self = shared_from_this();
   Outgoing outgoing(*this, std::to_string(next_id_++));
-  send(request_message(outgoing.id, method, params));
+  std::string text = request_message(outgoing.id, method, params);
+  send(text);
+  wipe(text);  // it may hold a secret
+  std::optional<Cancel::Listener> pass_on;
+  if (cancel != nullptr) {
+    pass_on.emplace(*cancel, [this, cancel, id = outgoing.id] {
+      notify("$/cancelRequest", json{{"id", std::stoull(id)}, {"stop", cancel->wish() == Cancel::Wish::stop_work}});
+    });
+  }
   while (!outgoing.response && !closed_ && !input_ended_) {
     co_await outgoing.waiter.until(never);
   }
@@ -83,7 +107,9 @@ void Connection::notify(std::string_view method, const json& params) {
 
 void Connection::answer(const std::shared_ptr<Batch>& batch, std::size_t slot, std::string reply) {
   if (!batch) {
-    send(reply);
+    if (!reply.empty()) {
+      send(reply);
+    }
     return;
   }
   batch->put(slot, std::move(reply));
@@ -95,6 +121,17 @@ void Connection::count_out(const std::shared_ptr<Batch>& batch) {
     if (const std::string text = batch->text(); !text.empty()) {
       send(text);
     }
+  }
+}
+
+void Connection::send_data(std::uint64_t stream, std::string_view bytes) {
+  if (closed_) {
+    return;
+  }
+  output_ += data_header(stream, bytes.size());
+  output_ += bytes;
+  if (!corked_) {
+    flush();
   }
 }
 
@@ -126,11 +163,7 @@ void Connection::flush() {
     start(drain(shared_from_this()));
     return;
   }
-  output_.clear();
-  sent_ = 0;
-  if (output_.capacity() > kept_bytes) {
-    output_.shrink_to_fit();
-  }
+  forget_sent(output_, sent_);
 }
 
 Task<> Connection::drain(Self self) {
@@ -146,8 +179,7 @@ Task<> Connection::drain(Self self) {
       break;
     }
     if (sent_ > kept_bytes && sent_ > output_.size() / 2) {
-      output_.erase(0, sent_);
-      sent_ = 0;
+      forget_sent(output_, sent_);
     }
     drained_.notify();
   }

@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::string_view length_name = "content-length:";
 constexpr std::string_view type_name = "content-type:";
-constexpr std::uint64_t max_size = (std::uint64_t{1} << 53) - 1;  // beyond it a size is no size on this wire
+constexpr std::string_view data_type = "application/vnd.rex.data; stream=";  // exactly as it is written by us
+constexpr std::uint64_t max_size = (std::uint64_t{1} << 53) - 1;             // beyond it a size is no size on this wire
 
 std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
@@ -58,6 +59,18 @@ bool is_json_in_utf8(std::string value) {
   return true;
 }
 
+/// The stream whose data a Content-Type announces, if it does.
+std::optional<std::uint64_t> stream_of(std::string_view type) {
+  std::uint64_t stream = 0;
+  if (!type.starts_with(data_type)) {
+    return std::nullopt;
+  }
+  type.remove_prefix(data_type.size());
+  const auto [end, error] = std::from_chars(type.data(), type.data() + type.size(), stream);
+  const bool sound = error == std::errc() && end == type.data() + type.size() && stream <= max_size;
+  return sound ? std::optional(stream) : std::nullopt;
+}
+
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t") == std::string_view::npos; }
 
 }  // namespace
@@ -77,6 +90,7 @@ std::optional<Frame> FrameDecoder::next() {
       case State::header: frame = read_header(); break;
       case State::body:
       case State::skip_body: frame = read_body(); break;
+      case State::data: frame = read_data(); break;
       case State::line:
       case State::skip_line: frame = read_line(); break;
     }
@@ -181,6 +195,7 @@ std::optional<Frame> FrameDecoder::header_complete() {
     return break_stream("a header block without Content-Length");
   }
   const std::uint64_t length = *content_length_;
+  const std::optional<std::uint64_t> stream = data_allowed_ && content_type_ ? stream_of(*content_type_) : std::nullopt;
   const bool readable = !content_type_ || is_json_in_utf8(*content_type_);
   content_length_.reset();
   content_type_.reset();
@@ -192,6 +207,11 @@ std::optional<Frame> FrameDecoder::header_complete() {
     return refuse(
         limit_exceeded("frameBytes", static_cast<std::int64_t>(length), static_cast<std::int64_t>(limits_.frame_bytes))
             .with("reason", "frameTooLarge"));
+  }
+  if (stream) {
+    stream_ = *stream;
+    state_ = State::data;
+    return std::nullopt;
   }
   if (!readable) {
     Error error(Fault::InvalidRequest, "only JSON in UTF-8 is read here, not this Content-Type");
@@ -214,7 +234,7 @@ std::optional<Frame> FrameDecoder::read_body() {
   }
   if (missing_ == 0 && held_.empty()) {
     state_ = State::header;
-    return Frame{part, std::nullopt};
+    return Frame{part, std::nullopt, std::nullopt};
   }
   held_.append(part);
   if (missing_ > 0) {
@@ -222,7 +242,19 @@ std::optional<Frame> FrameDecoder::read_body() {
   }
   state_ = State::header;
   handed_out_ = true;
-  return Frame{held_, std::nullopt};
+  return Frame{held_, std::nullopt, std::nullopt};
+}
+
+/// Data is handed out as it comes: nobody has to hold a frame of it.
+std::optional<Frame> FrameDecoder::read_data() {
+  const std::size_t n = static_cast<std::size_t>(std::min<std::uint64_t>(missing_, input_.size()));
+  const std::string_view part = input_.substr(0, n);
+  input_.remove_prefix(n);
+  missing_ -= n;
+  if (missing_ == 0) {
+    state_ = State::header;
+  }
+  return part.empty() ? std::nullopt : std::optional(Frame{part, std::nullopt, stream_});
 }
 
 std::optional<Frame> FrameDecoder::read_line() {
@@ -262,10 +294,10 @@ std::optional<Frame> FrameDecoder::read_line() {
     handed_out_ = false;
     return std::nullopt;
   }
-  return Frame{part, std::nullopt};
+  return Frame{part, std::nullopt, std::nullopt};
 }
 
-std::optional<Frame> FrameDecoder::refuse(Error error) { return Frame{{}, std::move(error)}; }
+std::optional<Frame> FrameDecoder::refuse(Error error) { return Frame{{}, std::move(error), std::nullopt}; }
 
 std::optional<Frame> FrameDecoder::break_stream(std::string_view reason) {
   broken_ = reason;
@@ -279,6 +311,11 @@ std::string frame_header(Framing framing, std::size_t body_bytes) {
     return {};
   }
   return "Content-Length: " + std::to_string(body_bytes) + "\r\n\r\n";
+}
+
+std::string data_header(std::uint64_t stream, std::size_t bytes) {
+  return "Content-Length: " + std::to_string(bytes) + "\r\nContent-Type: " + std::string(data_type) +
+         std::to_string(stream) + "\r\n\r\n";
 }
 
 std::string_view frame_trailer(Framing framing) { return framing == Framing::lines ? "\n" : ""; }

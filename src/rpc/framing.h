@@ -16,22 +16,29 @@ enum class Framing { unknown, headers, lines };
 
 /// One message as it arrived, or what is wrong with one that could be stepped over.
 struct Frame {
-  std::string_view body;         // valid until the next call of the decoder
-  std::optional<Error> refused;  // set: the body was discarded, answer this with id null and go on
+  std::string_view body;                  // valid until the next call of the decoder
+  std::optional<Error> refused;           // set: the body was discarded, answer this with id null and go on
+  std::optional<std::uint64_t> stream{};  // set: bytes of a stream that shares this one, as they arrived; no message
 };
 
-/// Passive: eats bytes in pieces of any size, hands out frames; the same bytes give the same frames however they are
+/// Passive: eats bytes in pieces of any size, hands out frames; the same bytes give the same messages however they are
 /// cut. Never guesses: whatever is not exactly a frame breaks the stream for good, because two readers that disagree
 /// on where a message ends can be made to execute different things.
 class FrameDecoder {
  public:
   explicit FrameDecoder(const Limits& limits) : limits_(limits) {}
 
+  /// From the next frame on.
+  void limit_frames(std::size_t bytes) { limits_.frame_bytes = bytes; }
   /// `bytes` must stay valid until next() has returned nullopt; only then comes the next feed().
   void feed(std::string_view bytes) { input_ = bytes; }
   /// The input is over: a last line without LF becomes a frame. Half a frame with headers is dropped.
   void end_of_input() { ended_ = true; }
   std::optional<Frame> next();
+
+  /// From now on frames of data are no error: both sides have announced `capabilities.binary`.
+  void allow_data() { data_allowed_ = true; }
+  [[nodiscard]] bool data_allowed() const { return data_allowed_; }
 
   [[nodiscard]] Framing framing() const { return framing_; }
   /// Why nothing more will ever come out; empty while the stream is sound.
@@ -40,11 +47,12 @@ class FrameDecoder {
   [[nodiscard]] bool spoke_before() const { return frames_ > 0; }
 
  private:
-  enum class State { start, header, body, skip_body, line, skip_line };
+  enum class State { start, header, body, skip_body, data, line, skip_line };
 
   void start();
   std::optional<Frame> read_header();
   std::optional<Frame> read_body();
+  std::optional<Frame> read_data();
   std::optional<Frame> read_line();
   std::optional<Frame> header_complete();
   bool end_header_line();
@@ -65,11 +73,15 @@ class FrameDecoder {
   std::size_t header_lines_ = 0;
   std::optional<std::uint64_t> content_length_;
   std::optional<std::string> content_type_;
+  bool data_allowed_ = false;
+  std::uint64_t stream_ = 0;   // of the data that is being read
   std::uint64_t missing_ = 0;  // bytes of the body that have not arrived
 };
 
 /// `body` with what `framing` puts around it; `unknown` is sent as headers. `body` must be one line of JSON.
 std::string frame_header(Framing framing, std::size_t body_bytes);
+/// What goes before `bytes` bytes of data of a stream.
+std::string data_header(std::uint64_t stream, std::size_t bytes);
 std::string_view frame_trailer(Framing framing);
 
 }  // namespace rex::rpc

@@ -37,6 +37,7 @@ class Reader {
     }
     in_.skip_space();
     if (!sound || !in_.at_end()) {
+      document_.refused_at = in_.offset();
       document_.refused = Error(Fault::ParseError, "not JSON, from byte " + std::to_string(in_.offset()) + " on");
     }
     return std::move(document_);
@@ -54,6 +55,7 @@ class Reader {
   void refuse(Error error) {
     if (!document_.passages.empty() && !document_.passages.back().refused) {
       document_.passages.back().refused = std::move(error);
+      document_.refused_at = in_.offset();
     }
     building_ = false;
   }

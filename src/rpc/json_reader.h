@@ -23,6 +23,7 @@ struct Document {
   nlohmann::json root;
   std::vector<Passage> passages;  // of root, or of its elements if root is an array
   std::optional<Error> refused;   // ParseError, or the text as a whole is beyond a limit: nothing else is of use
+  std::size_t refused_at = 0;     // the byte before which that was seen, of it or of the last passage refused
 };
 
 /// Never throws for any text. Not nlohmann's own parser, because that takes NUL for the end of the input, lets the last

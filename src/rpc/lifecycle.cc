@@ -10,7 +10,7 @@ std::optional<Error> Lifecycle::refusal(std::string_view method) const {
     if (initialized_) {
       return Error(Fault::InvalidRequest, "initialize comes once").with("reason", "alreadyInitialized");
     }
-  } else if (!trusted_ && !initialized_) {
+  } else if (is_stranger()) {
     return Error(Fault::ServerNotInitialized, "initialize comes first on this transport");
   }
   return std::nullopt;

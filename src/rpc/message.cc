@@ -273,7 +273,7 @@ std::string error_object(const Error& error) {
   append_member(out, "retryable");
   out += error.is_retryable() ? "true" : "false";
   // A peer newer than we are may have sent a type of its own.
-  if (std::none_of(facts.begin(), facts.end(), [](const auto& fact) { return fact.first == "type"; })) {
+  if (!error.has("type")) {
     append_member(out, "type");
     append_string(out, name_of(error.fault()));
   }

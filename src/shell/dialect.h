@@ -79,7 +79,7 @@ class Dialect {
   [[nodiscard]] virtual std::vector<std::string> startup_files(
       Startup startup, const std::function<std::string(const std::string&)>& variable) const = 0;
 
-  /// Whether a stopped foreground job has the status 128 + the signal; else it has 0.
+  /// Whether a stopped foreground job has the status 128 + the signal; else it has 0 or that of the command before.
   [[nodiscard]] virtual bool status_tells_stopped() const { return true; }
 
   /// Text to source once, before anything else.

@@ -52,6 +52,7 @@ class Fish final : public Dialect {
     return R"(builtin printf '\0'
 builtin set -g __rex_n
 builtin set -g __rex_ps
+builtin set -eg PS1 PS2
 function __rex_s; builtin return $argv[1]; end
 function __rex_e --on-event fish_postexec; builtin set -g __rex_x $status; end
 function __rex_p --on-event fish_prompt

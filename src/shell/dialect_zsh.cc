@@ -56,7 +56,7 @@ class Zsh final : public Dialect {
 
   [[nodiscard]] std::string prologue(const ChannelPaths& paths) const override {
     return R"(unsetopt promptcr promptsp notify
-unset HISTFILE PS1 PS2; HISTSIZE=0 PS1= PS2= RPS1= RPS2= __rex_n= __rex_ps= __rex_f= __rex_q=
+unset HISTFILE; typeset +x PS1 PS2; HISTSIZE=0 PS1= PS2= RPS1= RPS2= __rex_n= __rex_ps= __rex_f= __rex_q=
 __rex_e() {
   __rex_ps="$? ${(j: :)pipestatus[@]}"
   builtin return ${__rex_ps%% *}

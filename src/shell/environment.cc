@@ -40,6 +40,8 @@ std::vector<std::string> make_environment(bool clear, const std::map<std::string
       variables[std::string(text.substr(0, at))] = text.substr(at + 1);
     }
   }
+  // A dash that finds it exported keeps it so, and every program would see the last word of the command before it.
+  variables.erase("_");
   if (profile == Profile::agent) {
     for (const auto& [name, value] : agent_profile) {
       variables[name] = value;

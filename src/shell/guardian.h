@@ -31,6 +31,9 @@ inline constexpr int max_end_steps = 4;
 /// another user's).
 inline constexpr int kill_patience_ms = 2000;
 
+/// What a process that keeps daemon sessions calls itself. Where it was started in a tree that is ended, it stays.
+inline constexpr const char* keeper_name = "rex-session";
+
 // Messages on the control socket (SOCK_SEQPACKET, one packet each).
 struct EndTree {
   std::int32_t count;
@@ -44,11 +47,13 @@ struct Report {
   pid_t pid;             // started: the program; exited: likewise
   pid_t guardian;        // started
   std::int32_t error;    // failed: errno
-  std::int32_t what;     // failed: 'c' chdir, 'x' exec, 't' terminal, 'f' fork, 'l', 'p' limits
+  std::int32_t what;     // failed: 'c' chdir, 'x' exec, 't' terminal, 'f' fork, 'l', 'p' limits, 'g' cgroup
   std::int32_t status;   // exited: wait status
   std::int32_t reached;  // tree_ended: index of the last step sent, steps.count for KILL, -1 if none was needed
   std::int32_t left;     // tree_ended: 0 when nothing is left, which is proven
   rusage usage;
+  std::int64_t processes;     // started: what a cgroup holds the tree to, 0 when none does
+  std::int64_t memory_bytes;  // started: likewise
 };
 
 /// Runs a guardian in a process that was forked for it. `received` are descriptors of: its control socket, the encoded

@@ -53,9 +53,34 @@ std::vector<Rlimit> rlimits_for(const ResourceLimits& limits) {
   return all;
 }
 
-ResourceLimits in_force(ResourceLimits limits) {
+TreeLimits tree_limits_in(const std::vector<Rlimit>& rlimits) {
+  TreeLimits limits;
+  for (const Rlimit& each : rlimits) {
+    if (each.resource == RLIMIT_NPROC) {
+      limits.processes = static_cast<std::int64_t>(each.value.rlim_cur);
+    } else if (each.resource == RLIMIT_DATA) {
+      limits.memory_bytes = static_cast<std::int64_t>(each.value.rlim_cur);
+    }
+  }
+  return limits;
+}
+
+void remove_counted(std::vector<Rlimit>& rlimits, const TreeLimits& counted) {
+  std::erase_if(rlimits, [&counted](const Rlimit& each) {
+    return (each.resource == RLIMIT_NPROC && counted.processes) ||
+           (each.resource == RLIMIT_DATA && counted.memory_bytes);
+  });
+}
+
+ResourceLimits in_force(ResourceLimits limits, const TreeLimits& counted) {
   if (limits.cpu_ms) {
     limits.cpu_ms = whole_seconds(*limits.cpu_ms) * 1000;
+  }
+  if (limits.memory_bytes && counted.memory_bytes) {
+    limits.memory_bytes = counted.memory_bytes;
+  }
+  if (limits.processes && counted.processes) {
+    limits.processes = counted.processes;
   }
   return limits;
 }

@@ -44,6 +44,9 @@ std::optional<OutputPiece> OutputCursor::next(std::size_t most) {
   return piece;
 }
 
-void OutputCursor::acknowledge(Offset upto) { base_ = std::max(base_, std::min(upto, next_)); }
+void OutputCursor::acknowledge(Offset upto) {
+  session_->consumed(stream_, std::min(upto, next_));
+  base_ = std::max(base_, std::min(upto, next_));
+}
 
 }  // namespace rex::shell

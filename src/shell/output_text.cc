@@ -128,7 +128,7 @@ CollectedOutput OutputText::finish() {
   result.alternate_bytes = clean_.alternate_bytes();
   if (text_size_ > max_) {
     const Offset tail_from = cut_tail();
-    result.omitted = {text_size_ - head_.size() - tail_.size(), head_to_, tail_from};
+    result.omitted = {text_size_ - head_.size() - tail_.size(), head_to_, tail_from, head_.size()};
   }
   result.output = std::move(head_) + tail_;
   if (!is_utf8(result.output)) {

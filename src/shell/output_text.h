@@ -21,6 +21,7 @@ struct Omitted {
   std::uint64_t bytes;  ///< of text, in the view asked for; in the raw view it is to - from
   Offset from;          ///< the journal range: the output is the text before `from` and the text from `to` on
   Offset to;
+  std::size_t at;  ///< bytes of the output, before base64, that stand before the gap
 };
 
 struct CollectedOutput {

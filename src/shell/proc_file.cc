@@ -10,19 +10,32 @@
 
 namespace rex::shell {
 
+std::string slurp(const std::string& path) {
+  std::string text;
+  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd) {
+    char buffer[4096];
+    ssize_t n = 0;
+    while ((n = ::read(fd.get(), buffer, sizeof buffer)) > 0) {
+      text.append(buffer, static_cast<std::size_t>(n));
+    }
+  }
+  return text;
+}
+
 std::string_view ProcFile::read(pid_t pid, const char* name) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-  return slurp(path);
+  return take(path);
 }
 
 std::string_view ProcFile::read(pid_t pid, pid_t thread, const char* name) {
   char path[96];
   std::snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, thread, name);
-  return slurp(path);
+  return take(path);
 }
 
-std::string_view ProcFile::slurp(const char* path) {
+std::string_view ProcFile::take(const char* path) {
   error_ = 0;
   const Fd fd(open(path, O_RDONLY | O_CLOEXEC));
   std::size_t size = 0;

@@ -1,14 +1,18 @@
-// Small files of /proc, read whole with one descriptor and no allocation of their own. Knows nothing of their content.
+// Small files of /proc, read whole with one descriptor. Knows nothing of their content.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace rex::shell {
 
-/// Holds one file's text. What is longer than the room is cut.
+/// The whole file, however long; empty when it cannot be read.
+std::string slurp(const std::string& path);
+
+/// Holds one file's text without any allocation. What is longer than the room is cut.
 class ProcFile {
  public:
   /// `/proc/PID/NAME`; the text is empty when it cannot be read, and `error` says why.
@@ -21,7 +25,7 @@ class ProcFile {
   [[nodiscard]] bool is_cut() const { return size_ == sizeof text_ - 1; }
 
  private:
-  std::string_view slurp(const char* path);
+  std::string_view take(const char* path);
 
   int error_ = 0;
   std::size_t size_ = 0;

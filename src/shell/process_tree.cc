@@ -13,23 +13,10 @@
 #include <string_view>
 
 #include "base/fd.h"
+#include "shell/proc_file.h"
 
 namespace rex::shell {
 namespace {
-
-/// A short /proc file, or empty. Directory order of /proc and partial reads do not matter to callers.
-std::string slurp(const char* path) {
-  std::string text;
-  const Fd fd(open(path, O_RDONLY | O_CLOEXEC));
-  if (fd) {
-    char buffer[4096];
-    ssize_t n = 0;
-    while ((n = read(fd.get(), buffer, sizeof buffer)) > 0) {
-      text.append(buffer, static_cast<std::size_t>(n));
-    }
-  }
-  return text;
-}
 
 std::string proc_file(pid_t pid, const char* name) {
   char path[64];
@@ -41,6 +28,7 @@ struct Stat {
   char state = 0;
   pid_t parent = 0;
   pid_t group = 0;
+  int threads = 0;
   unsigned long long start = 0;
 };
 
@@ -49,14 +37,14 @@ Stat stat_of(pid_t pid) {
   const std::string text = proc_file(pid, "stat");
   const std::size_t end = text.rfind(')');  // the name in parentheses may hold anything
   if (end != std::string::npos) {
-    std::sscanf(text.c_str() + end + 1,
-                " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &stat.state,
-                &stat.parent, &stat.group, &stat.start);
+    std::sscanf(text.c_str() + end + 1, " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d %llu",
+                &stat.state, &stat.parent, &stat.group, &stat.threads, &stat.start);
   }
   return stat;
 }
 
-bool lives(const Stat& stat) { return stat.state != 0 && stat.state != 'Z' && stat.state != 'X'; }
+/// A process whose first thread has ended looks like a zombie while the others go on.
+bool lives(const Stat& stat) { return stat.state != 0 && stat.state != 'X' && (stat.state != 'Z' || stat.threads > 1); }
 
 /// Children of every thread of `pid`: a child belongs to the thread that forked it.
 void add_children(pid_t pid, std::vector<pid_t>& all) {
@@ -84,19 +72,52 @@ void add_children(pid_t pid, std::vector<pid_t>& all) {
 
 }  // namespace
 
-std::vector<pid_t> descendants(pid_t root) {
+std::vector<pid_t> children(pid_t parent) {
   std::vector<pid_t> all;
-  add_children(root, all);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    add_children(all[i], all);
+  add_children(parent, all);
+  return all;
+}
+
+std::vector<pid_t> descendants(pid_t root, bool (*spared)(pid_t pid)) {
+  constexpr pid_t dead = 0;
+  constexpr int max_looks = 3;
+  std::vector<pid_t> all;
+  for (int look = 1; look <= max_looks; ++look) {
+    const std::vector<pid_t> first = children(root);
+    all = first;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (spared != nullptr && spared(all[i])) {
+        all[i] = dead;
+      } else if (lives(stat_of(all[i]))) {
+        add_children(all[i], all);
+      } else {
+        all[i] = dead;
+      }
+    }
+    // Whoever was orphaned while we looked, as a child of setsid is, has moved to where we looked first.
+    if (children(root) == first) {
+      break;
+    }
   }
-  std::erase_if(all, [](pid_t pid) { return !lives(stat_of(pid)); });
+  std::erase(all, dead);
   return all;
 }
 
 bool is_alive(pid_t pid) { return lives(stat_of(pid)); }
 
 bool is_asleep(pid_t pid) { return stat_of(pid).state == 'S'; }
+
+bool is_running(pid_t pid) {
+  const char state = stat_of(pid).state;
+  return state == 'R' || state == 'D';
+}
+
+std::optional<std::chrono::nanoseconds> run_time(pid_t pid) {
+  unsigned long long run = 0;
+  return std::sscanf(proc_file(pid, "schedstat").c_str(), "%llu", &run) == 1
+             ? std::optional(std::chrono::nanoseconds(run))
+             : std::nullopt;
+}
 
 bool is_stopped(pid_t pid) { return stat_of(pid).state == 'T'; }
 

@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +16,11 @@ struct Process {
   std::string command;  // the kernel's short name (comm), bytes
 };
 
-/// Every living (not zombie) process below `root`, without `root`.
-std::vector<pid_t> descendants(pid_t root);
+/// The processes `parent` has forked or was given, zombies among them.
+std::vector<pid_t> children(pid_t parent);
+
+/// Every living (not zombie) process below `root`, without `root` and without the trees of those that are `spared`.
+std::vector<pid_t> descendants(pid_t root, bool (*spared)(pid_t pid) = nullptr);
 
 /// The kernel's short name of a process; empty when it is gone.
 std::string command_of(pid_t pid);
@@ -25,6 +30,12 @@ bool is_alive(pid_t pid);
 
 /// Whether the process waits for something (state S).
 bool is_asleep(pid_t pid);
+
+/// Whether the process is on a processor, or would be if there were one for it or its page had come from the disk.
+bool is_running(pid_t pid);
+
+/// The processor time its main thread has had; nullopt where the kernel does not tell.
+std::optional<std::chrono::nanoseconds> run_time(pid_t pid);
 
 /// Whether the process is stopped (by SIGSTOP, ^Z, or reading a terminal from the background).
 bool is_stopped(pid_t pid);

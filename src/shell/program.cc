@@ -43,13 +43,16 @@ namespace {
 Error start_failure(const Launch& launch, const Report& report) {
   const char what = static_cast<char>(report.what);
   if (what == 'p') {
-    return invalid_params("limits.processes", "cannot be enforced: the kernel counts no processes of this user");
+    return invalid_params("limits.processes",
+                          "cannot be enforced: the kernel counts no processes of this user, and no cgroup "
+                          "may be made that would");
   }
   const std::string& path = what == 'c' ? launch.cwd : launch.argv.front();
   const std::string doing = what == 'c'   ? "cannot enter the directory"
                             : what == 'x' ? "cannot execute"
                             : what == 't' ? "cannot get the terminal for"
                             : what == 'l' ? "cannot set the limits for"
+                            : what == 'g' ? "cannot enter the cgroup for"
                                           : "cannot fork for";
   const Error cause = os_error(doing, report.error, path);
   Error error(Fault::StartFailed, cause.message());
@@ -78,6 +81,8 @@ Task<std::shared_ptr<Program>> Program::start(Executor executor, Nursery& nurser
   }
   program->pid_ = program->first_->pid;
   program->guardian_ = program->first_->guardian;
+  const auto counted = [](std::int64_t limit) { return limit != 0 ? std::optional(limit) : std::nullopt; };
+  program->counted_ = {counted(program->first_->processes), counted(program->first_->memory_bytes)};
   co_return program;
 }
 
@@ -137,7 +142,9 @@ Task<TreeEnd> Program::end_tree(std::vector<EndStep> steps) {
   std::copy(steps.begin(), steps.end(), order.steps);
   tree_ended_.reset();
   ending_ = true;
-  [[maybe_unused]] const ssize_t n = send(control_->fd(), &order, sizeof order, MSG_NOSIGNAL);
+  if (send(control_->fd(), &order, sizeof order, MSG_NOSIGNAL) < 0) {
+    shutdown(control_->fd(), SHUT_WR);  // it takes that for our death, and ends the tree without any steps
+  }
   while (!tree_ended_ && !gone_) {
     co_await waiter.until(never);
   }

@@ -43,6 +43,8 @@ class Program : public std::enable_shared_from_this<Program> {
   [[nodiscard]] pid_t pid() const { return pid_; }
   /// The subreaper above the program: all that descends from the program is below it.
   [[nodiscard]] pid_t guardian() const { return guardian_; }
+  /// What a cgroup of its own holds the tree to.
+  [[nodiscard]] const TreeLimits& counted() const { return counted_; }
   [[nodiscard]] const std::optional<ProgramExit>& exit() const { return exit_; }
   /// Whether it has ended; also when its guardian was killed, and nobody will ever know how (`exit` is then empty).
   [[nodiscard]] bool ended() const { return exit_ || gone_; }
@@ -67,6 +69,7 @@ class Program : public std::enable_shared_from_this<Program> {
   Executor executor_;
   pid_t pid_ = -1;
   pid_t guardian_ = -1;
+  TreeLimits counted_;
   std::optional<ProgramExit> exit_;
   Event exited_;
   std::optional<Report> first_;  // started or failed

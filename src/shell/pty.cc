@@ -19,11 +19,11 @@ Pty::Pty(WindowSize size, bool cooked) {
                   "the system has no pseudo-terminal left; close sessions or raise kernel.pty.max")
           .with("limit", std::string("pty"));
     }
-    throw os_error("cannot open a pseudo-terminal", errno, "/dev/ptmx");
+    throw os_error("cannot open a pseudo-terminal (`tty: false` needs none)", errno, "/dev/ptmx");
   }
   char name[64];
   if (grantpt(master_.get()) != 0 || unlockpt(master_.get()) != 0 || ptsname_r(master_.get(), name, sizeof name) != 0) {
-    throw os_error("cannot set up a pseudo-terminal", errno, "/dev/ptmx");
+    throw os_error("cannot set up a pseudo-terminal (`tty: false` needs none)", errno, "/dev/ptmx");
   }
   path_ = name;
   slave_ = Fd(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));

@@ -36,6 +36,10 @@ inline constexpr Milliseconds default_grace{2000};
 inline constexpr std::size_t max_kept_jobs = 1000;
 
 inline constexpr std::size_t max_held_output = 1 << 20;
+
+/// A journal that holds its program up is full with so much to spare: what the terminal has taken already must go in.
+inline constexpr std::size_t journal_reserve = 256 << 10;
+inline constexpr std::size_t least_blocking_journal = 1 << 20;
 inline constexpr std::size_t max_startup_output = 64 * 1024;
 
 /// Numbers of our own commands, far above those of jobs.
@@ -52,6 +56,7 @@ struct JobEnd {
   std::int64_t duration_ms;
   std::optional<SyntaxFault> syntax_error;
   std::vector<Process> survivors;
+  std::vector<std::string> warnings;
 };
 
 /// One command run in a shell session, or the program of a session without a shell.
@@ -60,6 +65,7 @@ struct Job {
   std::int64_t lines;  // of its text
   Offset from;
   TimePoint started;
+  int status_before = 0;             // `$?` as it found it
   std::vector<pid_t> before;         // processes of earlier jobs that were there when it began
   std::vector<Process> interleaved;  // those of them that held the terminal
   std::optional<Restarted> restarted;
@@ -122,6 +128,8 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Where `offset` lies in a stream; without one, its end. Throws InvalidParams and OffsetGone, as `read` does.
   [[nodiscard]] Offset place_in(Stream stream, std::optional<Offset> offset);
   Journal& output(Stream stream) { return journal(stream); }
+  /// Some reader has everything below; a full journal may go on where it holds its program up.
+  void consumed(Stream stream, Offset upto);
   /// Nothing will ever be added to the stream.
   [[nodiscard]] bool is_over(Stream stream) const;
   /// Notified at output, at the end of a job, at a change of state.
@@ -191,6 +199,8 @@ class Session : public std::enable_shared_from_this<Session> {
   static Task<> watch_program(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> which);
   void take_output(const Incarnation& from, Stream stream, std::string_view bytes);
   void keep_output(Stream stream, std::string_view bytes, bool from_terminal);
+  [[nodiscard]] bool must_wait_for_readers(Stream stream);
+  Task<> await_readers(Stream stream);
   void drain_output(Incarnation& from);
   bool drain_isolated(Job& job);
   void take_records(Incarnation& from);
@@ -202,7 +212,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void type_answers(Incarnation& in, const std::string& answers);
   static Task<> answer_when_read(std::shared_ptr<Session> self, std::shared_ptr<Incarnation> in,
                                  std::shared_ptr<Job> job, std::string answers);
-  void restore_terminal();
+  std::vector<std::string> restore_terminal();
   [[nodiscard]] std::string bytes_of_keys(const std::vector<std::string>& keys) const;
 
   // session_run.cc
@@ -264,6 +274,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::string held_;  // what came to the terminal while a job with its own output ran; at most max_held_output
   bool out_ended_ = false;
   bool err_ended_ = false;
+  Offset consumed_[2] = {0, 0};  // of stdout and stderr: what some reader has
   TimePoint last_output_{};
   std::optional<timespec> last_output_at_;
   SessionInput input_;

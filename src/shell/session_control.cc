@@ -88,6 +88,7 @@ bool Session::signal_foreground(int number) {
   if (number == SIGINT && incarnation_->driver() != nullptr && current_) {
     current_->interrupted = true;
     incarnation_->driver()->interrupted(current_->number);
+    changed_.notify();  // a full journal that holds its program up has a reserve for this
   }
   return delivered;
 }

@@ -46,6 +46,8 @@ SessionInfo Session::info() {
   info.rows = options_.rows;
   info.cols = options_.cols;
   info.state = state();
+  info.lifetime = options_.lifetime;
+  info.ttl = options_.ttl;
   info.labels = options_.labels;
   info.created_at = created_at_;
   info.last_output_at = last_output_at_;
@@ -71,7 +73,8 @@ SessionInfo Session::info() {
     }
   }
   if (options_.limits.any()) {
-    info.limits = in_force(options_.limits);
+    info.counted = incarnation_ ? incarnation_->program().counted() : TreeLimits{};
+    info.limits = in_force(options_.limits, info.counted);
   }
   return info;
 }

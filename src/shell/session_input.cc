@@ -1,5 +1,6 @@
 #include "shell/session_input.h"
 
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,9 +33,25 @@ std::size_t longest_line(std::string_view data, std::size_t& begun) {
   return longest;
 }
 
+/// Where the last key lies that signals and throws away what is unread before it; npos where none does.
+std::size_t last_signal_key(std::string_view data, const termios& modes) {
+  std::size_t last = std::string_view::npos;
+  if ((modes.c_lflag & ISIG) != 0 && (modes.c_lflag & NOFLSH) == 0) {
+    for (const int key : {VINTR, VQUIT, VSUSP}) {
+      const std::size_t at = modes.c_cc[key] != _POSIX_VDISABLE ? data.rfind(static_cast<char>(modes.c_cc[key])) : last;
+      last = at != std::string_view::npos && (last == std::string_view::npos || at > last) ? at : last;
+    }
+  }
+  return last;
+}
+
 Error refusal(const char* reason, const std::string& why) {
   return Error(Fault::InputRefused, why).with("reason", std::string(reason));
 }
+
+/// A terminal whose buffer is full of lines that nobody reads looks at no key behind them (n_tty), an interrupt
+/// included; once it did, it would throw them away (test_scenarios_e.py, E12).
+void discard_unread(const Incarnation& in) { tcflush(in.slave(), TCIFLUSH); }
 
 [[noreturn]] void refuse_closed(Executed executed) {
   throw refusal("closed", "the program does not read its input any more").executed(executed);
@@ -53,8 +70,11 @@ Task<Typed> SessionInput::write(std::shared_ptr<Incarnation> in, Typing typing, 
   if (typing.submit) {
     data += in->tty() ? '\r' : '\n';
   }
-  std::size_t unfinished = canonical ? unfinished_line_ : 0;
-  if (longest_line(data, unfinished) > max_line_bytes && canonical) {
+  const std::size_t key = modes ? last_signal_key(data, *modes) : std::string::npos;
+  const bool begins_anew = key != std::string::npos;
+  std::size_t unfinished = canonical && !begins_anew ? unfinished_line_ : 0;
+  if (longest_line(std::string_view(data).substr(begins_anew ? key + 1 : 0), unfinished) > max_line_bytes &&
+      canonical) {
     throw refusal("lineTooLong", "a line of more than " + std::to_string(max_line_bytes) +
                                      " bytes would be cut by the terminal; nothing was written");
   }
@@ -78,7 +98,13 @@ Task<Typed> SessionInput::write(std::shared_ptr<Incarnation> in, Typing typing, 
   const std::size_t size = data.size();
   std::exception_ptr failure;
   try {
-    typed.accepted = co_await write_all_of(in, data, cancel);
+    std::string_view rest = data;
+    if (begins_anew) {
+      typed.accepted = co_await write_all_of(in, rest.substr(0, key), cancel);
+      rest.remove_prefix(cancel ? rest.size() : key);
+      discard_unread(*in);
+    }
+    typed.accepted += co_await write_all_of(in, rest, cancel);
   } catch (...) {
     failure = std::current_exception();
   }

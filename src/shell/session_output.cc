@@ -14,13 +14,16 @@ namespace rex::shell {
 namespace {
 
 // One turn of a pump: after this much the loop looks at control messages, whatever floods the output.
-constexpr std::size_t pump_bytes = 256 * 1024;
+constexpr std::size_t pump_bytes = 64 * 1024;
 
 // How long a process may take from closing its descriptors to being reaped.
 constexpr Milliseconds dying_time{50};
 
 // At the end of a job: more than any terminal holds, so that only a background flood is cut here.
 constexpr std::size_t final_drain_bytes = std::size_t{4} << 20;
+
+// Of a journal's reserve: what is left for the end of a job that was interrupted.
+constexpr std::size_t final_reserve = pump_bytes;
 
 }  // namespace
 
@@ -32,6 +35,9 @@ Task<> Session::pump_output(std::shared_ptr<Session> self, std::shared_ptr<Incar
   };
   bool open = true;
   while (open) {
+    if (self->must_wait_for_readers(stream)) {
+      co_await self->await_readers(stream);
+    }
     AsyncFd* fd = from->output(stream);
     if (fd == nullptr || !co_await fd->readable()) {
       break;
@@ -121,10 +127,36 @@ void Session::keep_output(Stream stream, std::string_view bytes, bool from_termi
   last_output_at_ = now_utc();
 }
 
+bool Session::must_wait_for_readers(Stream stream) {
+  const Journal& of = journal(stream);
+  // A shell whose job was interrupted has words of its own to write before it can tell of that.
+  const std::size_t reserve = current_ && current_->interrupted ? final_reserve : journal_reserve;
+  return options_.on_full == OnFull::block &&
+         of.end() - consumed_[stream == Stream::err ? 1 : 0] + reserve > of.capacity();
+}
+
+Task<> Session::await_readers(Stream stream) {
+  Waiter waiter(executor_);
+  waiter.subscribe(changed_);
+  while (must_wait_for_readers(stream) && !closed_) {
+    co_await waiter.until(never);
+  }
+}
+
+void Session::consumed(Stream stream, Offset upto) {
+  Offset& place = consumed_[stream == Stream::err ? 1 : 0];
+  if (options_.on_full == OnFull::block && upto > place) {
+    place = upto;
+    changed_.notify();
+  }
+}
+
 void Session::drain_output(Incarnation& from) {
-  from.drain(Stream::out, final_drain_bytes, [&](std::string_view bytes) { take_output(from, Stream::out, bytes); });
+  // Of a program that is held up, no more than the journal has in reserve.
+  const std::size_t most = options_.on_full == OnFull::block ? final_reserve : final_drain_bytes;
+  from.drain(Stream::out, most, [&](std::string_view bytes) { take_output(from, Stream::out, bytes); });
   if (!options_.tty) {
-    from.drain(Stream::err, final_drain_bytes, [&](std::string_view bytes) { take_output(from, Stream::err, bytes); });
+    from.drain(Stream::err, most, [&](std::string_view bytes) { take_output(from, Stream::err, bytes); });
   }
 }
 

@@ -7,8 +7,13 @@
 namespace rex::shell {
 namespace {
 
-// What a forked shell may need to become the program it was forked for.
-constexpr Milliseconds exec_time{40};
+// What a forked shell may need to become the program it was forked for: of a processor, and, where others have that, of
+// time.
+constexpr Milliseconds exec_run_time{20};
+constexpr Milliseconds exec_time{1000};
+
+/// Whether a forked shell may yet call exec: one that waits for something, or has run on, is what it will be.
+bool may_call_exec(pid_t pid) { return is_running(pid) && run_time(pid).value_or(exec_run_time) < exec_run_time; }
 
 }  // namespace
 
@@ -19,12 +24,18 @@ Task<> Session::settle_names(Job& job) {
   }
   const std::string own = command_of(incarnation_->program().pid());
   const auto is_named_so = [&own](const Process& process) { return process.command == own; };
+  const auto may_change = [&own](const Process& process) {
+    return process.command == own && may_call_exec(process.pid);
+  };
   Waiter pause(executor_);
   const TimePoint deadline = Clock::now() + exec_time;
-  for (Milliseconds wait{2}; Clock::now() < deadline; wait *= 2) {
-    if (std::none_of(job.end->survivors.begin(), job.end->survivors.end(), is_named_so)) {
+  int settled = 0;  // looks in a row: a shell just forked may wait a moment for its parent
+  for (Milliseconds wait{2}; settled < 2 && Clock::now() < deadline; wait = std::min(wait * 2, Milliseconds(32))) {
+    const std::vector<Process>& all = job.end->survivors;
+    if (std::none_of(all.begin(), all.end(), is_named_so)) {
       break;
     }
+    settled = std::none_of(all.begin(), all.end(), may_change) ? settled + 1 : 0;
     co_await pause.until(std::min(deadline, Clock::now() + wait));
     for (Process& process : job.end->survivors) {
       const std::string now = command_of(process.pid);
@@ -45,7 +56,7 @@ CollectedOutput Session::collect(Offset from, Offset to, OutputOptions output) {
   });
   CollectedOutput collected = text.finish();
   if (begin != from) {
-    collected.omitted = Omitted{begin - from, from, begin};
+    collected.omitted = Omitted{begin - from, from, begin, 0};
     collected.from = from;
     collected.total_bytes = to - from;
   }
@@ -68,6 +79,7 @@ RunResult Session::result_of(const Job& job, Offset from, std::optional<Offset> 
     result.duration_ms = end.duration_ms;
     result.syntax_error = end.syntax_error;
     result.survivors = end.survivors;
+    result.warnings = end.warnings;
   } else {
     const bool runs = &job == current_.get() && !job.stopping;
     result.state = job.beyond_reach               ? job.stopping.value_or(RunState::running)

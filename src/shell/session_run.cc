@@ -105,7 +105,7 @@ void Session::end_job(JobEnd end) {
     constexpr int stopped_from = 128 + SIGCHLD;  // 128 + STOP, TSTP, TTIN, TTOU
     const bool may_be_stopped = end.exit_code && (dialect_ == nullptr || dialect_->status_tells_stopped()
                                                       ? *end.exit_code > stopped_from && *end.exit_code <= 128 + SIGTTOU
-                                                      : *end.exit_code == 0);
+                                                      : *end.exit_code == 0 || *end.exit_code == job->status_before);
     if (end.state == RunState::exited && may_be_stopped &&
         std::any_of(left_behind.begin(), left_behind.end(), is_stopped)) {
       end.state = RunState::stopped;
@@ -117,7 +117,7 @@ void Session::end_job(JobEnd end) {
     keep_output(Stream::out, std::exchange(held_, {}), true);
   }
   if (dialect_ != nullptr) {
-    restore_terminal();
+    job->end->warnings = restore_terminal();
   }
   announce({.kind = SessionEvent::Kind::job_ended,
             .job = job->id(),
@@ -238,6 +238,7 @@ Task<RunResult> Session::run_command(RunOptions options, Cancel& cancel) {
     to.output = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(own.write.get());
   }
   const std::shared_ptr<Job> job = begin_job(options.command);
+  job->status_before = in->driver()->last_status();
   try {
     in->driver()->run(job->number, options.command, to);
   } catch (...) {

@@ -79,20 +79,25 @@ Task<> Session::answer_when_read(std::shared_ptr<Session> self, std::shared_ptr<
   }
 }
 
-/// A job has ended: what it left in force on the terminal would be the next one's.
-void Session::restore_terminal() {
-  terminal_.restore();
+/// A job has ended: what it left in force on the terminal would be the next one's. Returns what is to be said of that.
+std::vector<std::string> Session::restore_terminal() {
+  std::vector<std::string> warnings;
+  if (terminal_.restore()) {
+    warnings.emplace_back("the screen was left in another mode; it is as it was");
+  }
   const bool keeps_its_own = dialect_->feed() == Feed::loop;  // it stands between its prompt's modes and its jobs'
   AsyncFd* const terminal = incarnation_ && options_.tty && !keeps_its_own ? incarnation_->input() : nullptr;
   const std::optional<termios> now = terminal != nullptr ? terminal_modes(terminal->fd()) : std::nullopt;
   if (!now || !usual_modes_) {
-    return;
+    return warnings;
   }
   if (gave_back(*now, *usual_modes_)) {
     usual_modes_ = now;
   } else {
     tcsetattr(terminal->fd(), TCSANOW, &*usual_modes_);
+    warnings.emplace_back("the terminal was left in another mode (stty); it is as it was");
   }
+  return warnings;
 }
 
 ScreenView Session::screen(ScreenOptions options) {

@@ -25,6 +25,12 @@ namespace rex::shell {
 
 enum class Profile { agent, human };
 
+/// What becomes of output that a full journal has no room for.
+enum class OnFull { drop, block };
+
+/// Whether it ends with its client, or only when somebody ends it.
+enum class Lifetime { connection, daemon };
+
 struct CreateOptions {
   std::string session;  // empty: we choose a name
   std::optional<std::string> shell;
@@ -41,8 +47,11 @@ struct CreateOptions {
   int cols = 200;
   bool restart = true;
   std::size_t journal_bytes = Journal::kDefaultCapacity;
+  OnFull on_full = OnFull::drop;
   ResourceLimits limits;
   std::map<std::string, std::string> labels;
+  Lifetime lifetime = Lifetime::connection;
+  std::optional<Milliseconds> ttl;  // of a daemon session that nobody is connected to and that runs nothing
 };
 
 enum class SessionState { ready, running, waiting_input, stopped, unmanaged, exited };
@@ -64,6 +73,8 @@ struct SessionInfo {
   int rows;
   int cols;
   SessionState state;
+  Lifetime lifetime;
+  std::optional<Milliseconds> ttl;
   std::map<std::string, std::string> labels;
   timespec created_at;
   std::optional<timespec> last_output_at;
@@ -76,6 +87,7 @@ struct SessionInfo {
   int generation;
   std::optional<StartupReport> startup;
   std::optional<ResourceLimits> limits;  // as they are in force
+  TreeLimits counted;                    // those of them that a cgroup holds the tree to
   std::optional<int> journal_error;      // the errno that cost a journal its file
 };
 
@@ -142,6 +154,7 @@ struct RunResult {
   std::vector<Process> interleaved;
   std::vector<Process> survivors;
   std::optional<Restarted> restarted;
+  std::vector<std::string> warnings;
 };
 
 struct Condition {

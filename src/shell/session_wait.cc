@@ -132,6 +132,7 @@ Task<ReadResult> Session::read(ReadOptions options, Cancel& cancel) {
   result.data.resize(from.read(offset, result.data.data(), result.data.size()));
   result.from = offset;
   result.next = offset + result.data.size();
+  consumed(options.stream, result.next);
   result.oldest = from.oldest();
   result.end = from.end();
   result.eof = result.next == result.end && (closed_ || is_over(options.stream));

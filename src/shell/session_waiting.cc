@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/encoding.h"
 #include "base/error.h"
 #include "shell/session.h"
 #include "shell/waiting_watch.h"
@@ -87,9 +88,7 @@ std::optional<Waiting> Session::waiting() {
   std::string_view line = last_line(text);
   if (line.size() > max_prompt_text) {  // its end says what is asked
     line.remove_prefix(line.size() - max_prompt_text);
-    while (!line.empty() && (static_cast<unsigned char>(line.front()) & 0xc0) == 0x80) {
-      line.remove_prefix(1);
-    }
+    line.remove_prefix(cut_utf8_head(line));
   }
   told->text = line;
   return told;

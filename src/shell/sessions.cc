@@ -38,6 +38,7 @@ Task<std::shared_ptr<Session>> Sessions::create(CreateOptions options, Owner own
   } catch (...) {
     if (const auto at = entries_.find(name); at != entries_.end() && at->second.session == session) {
       entries_.erase(at);
+      removed();
     }
     throw;
   }
@@ -66,16 +67,19 @@ Task<CloseResult> Sessions::close(std::string name, Milliseconds grace) {
   CloseResult result = co_await session->close(grace);
   if (const auto at = entries_.find(name); at != entries_.end() && at->second.session == session) {
     entries_.erase(at);
+    removed();
   }
-  give_memory_back();
   co_return result;
 }
 
 /// The allocator keeps what it was given back in small pieces: 19 of 33 MB after a thousand sessions.
-void Sessions::give_memory_back() {
+void Sessions::removed() {
   if (most_ >= many_sessions && entries_.size() <= most_ / 2) {
     malloc_trim(0);
     most_ = entries_.size();
+  }
+  if (entries_.empty() && emptied_) {
+    emptied_();
   }
 }
 
@@ -100,7 +104,9 @@ Task<> Sessions::close_all_of(Owner owner, Milliseconds grace) {
   while (open != 0) {
     co_await waiter.until(never);
   }
-  give_memory_back();
+  if (!mine.empty()) {
+    removed();
+  }
 }
 
 Task<> Sessions::close_one(std::shared_ptr<Session> session, Milliseconds grace) { co_await session->close(grace); }

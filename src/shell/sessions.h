@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shell/session.h"
@@ -16,6 +18,7 @@ inline constexpr std::size_t default_journal_memory = std::size_t{64} << 20;
 
 /// Identifies whoever a session ends with.
 using Owner = std::uint64_t;
+inline constexpr Owner nobody = 0;
 
 class Sessions {
  public:
@@ -41,12 +44,16 @@ class Sessions {
   Task<> close_all_of(Owner owner, Milliseconds grace);
 
   [[nodiscard]] std::vector<std::shared_ptr<Session>> list() const;
+  [[nodiscard]] bool contains(const std::string& name) const { return entries_.contains(name); }
+  [[nodiscard]] bool is_empty() const { return entries_.empty(); }
+  /// Called when the last one has been removed, before whoever removed it hears of it.
+  void when_empty(std::function<void()> emptied) { emptied_ = std::move(emptied); }
 
   /// What happens in them all, for any number of listeners.
   [[nodiscard]] const std::shared_ptr<SessionEvents>& events() const { return events_; }
 
  private:
-  void give_memory_back();
+  void removed();
   static Task<> close_one(std::shared_ptr<Session> session, Milliseconds grace);
 
   struct Entry {
@@ -62,6 +69,7 @@ class Sessions {
   std::map<std::string, Entry> entries_;
   std::size_t most_ = 0;  // sessions at a time, since memory was last given back
   std::uint64_t next_name_ = 1;
+  std::function<void()> emptied_;
 };
 
 }  // namespace rex::shell

@@ -57,6 +57,9 @@ class ShellDriver {
   /// Whether the shell's line editor waits for the key that starts our loop.
   [[nodiscard]] bool at_a_prompt() const { return at_a_prompt_; }
 
+  /// `$?` for the next command.
+  [[nodiscard]] int last_status() const { return last_status_; }
+
   /// The records that have come since the last call; of each command only the first counts.
   std::vector<Record> take_records();
 

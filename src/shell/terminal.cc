@@ -66,10 +66,12 @@ std::string Terminal::answer(const TerminalQuery& query) {
   return answer_to(query, scan_, size, cursor);
 }
 
-void Terminal::restore() {
-  if (scan_.unrestored()) {
+bool Terminal::restore() {
+  const bool left = scan_.unrestored();
+  if (left) {
     marks_.restore(journal_.end(), scan_.restore());
   }
+  return left;
 }
 
 void Terminal::follow() {

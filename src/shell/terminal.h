@@ -65,8 +65,9 @@ class Terminal {
   /// `bytes` have just been appended to the journal; `modes` are those of their terminal, null where there is none.
   Heard took(std::string_view bytes, const termios* modes);
   void resize(WindowSize size) { marks_.set_size(journal_.end(), size); }
-  /// A job has ended, or a program was followed by another: nothing that it set stays in force.
-  void restore();
+  /// A job has ended, or a program was followed by another: nothing that it set stays in force. Whether it had set
+  /// anything.
+  bool restore();
 
   /// Throws InvalidParams `since` for a revision that has not been, LimitExceeded for a screen too large to keep.
   ScreenView view(ScreenOptions options);

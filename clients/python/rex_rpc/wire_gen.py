@@ -82,8 +82,12 @@ class Machine(_MachineRequired, _MachineOptional):
     pass
 
 
-# Nothing to announce in 1.0.
-ServerCapabilities = t.TypedDict("ServerCapabilities", {})
+ServerCapabilities = t.TypedDict(
+    "ServerCapabilities",
+    {
+        "binary": int,
+    },
+)
 
 
 InitializeResult = t.TypedDict(
@@ -154,9 +158,18 @@ Encoding = t.Literal[
 ]
 
 
-# Output of a run, as it comes.
-RunProgress = t.TypedDict(
-    "RunProgress",
+HostState = t.Literal[
+    "connecting",
+    "installing",
+    "ready",
+    "degraded",
+    "lost",
+    "closed",
+]
+
+
+ProgressValueData = t.TypedDict(
+    "ProgressValueData",
     {
         "data": str,
         "encoding": Encoding,
@@ -166,11 +179,45 @@ RunProgress = t.TypedDict(
 )
 
 
+_ProgressValueStateRequired = t.TypedDict(
+    "_ProgressValueStateRequired",
+    {
+        "state": HostState,
+        "phase": str,
+    },
+)
+
+
+_ProgressValueStateOptional = t.TypedDict(
+    "_ProgressValueStateOptional",
+    {
+        "detail": str,
+    },
+    total=False,
+)
+
+
+class ProgressValueState(_ProgressValueStateRequired, _ProgressValueStateOptional):
+    pass
+
+
+ProgressValueBytes = t.TypedDict(
+    "ProgressValueBytes",
+    {
+        "bytes": int,
+    },
+)
+
+# Of a run, its output as it comes; of a dial, its state and phase; of a copy, the bytes that have travelled, with what
+# describes the tree.
+ProgressValue = t.Union[ProgressValueData, ProgressValueState, ProgressValueBytes]
+
+
 _ProgressParamsRequired = t.TypedDict(
     "_ProgressParamsRequired",
     {
         "token": t.Union[int, str],
-        "value": RunProgress,
+        "value": ProgressValue,
     },
 )
 
@@ -206,19 +253,26 @@ Startup = t.Literal[
 ]
 
 
-# connection: ends, provably, with the client's connection.
+# connection: ends, provably, with the client's connection. daemon: lives in a process of its own, which every client of
+# this user on this machine reaches by the session's name, until `session/close`, its `ttlMs`, or the end of the
+# machine.
 Lifetime = t.Literal[
     "connection",
+    "daemon",
 ]
 
 
+# drop: the oldest bytes are dropped, and whoever asks for them is told. block: the program is held up until somebody
+# has consumed more, by `session/ack` of an attachment or by `session/read`; nothing is lost, and without a reader it
+# waits for ever.
 OnFull = t.Literal[
     "drop",
+    "block",
 ]
 
 
-# Each process by itself is held to these by the kernel; InvalidParams where a limit is above this instance's own, or
-# would not be enforced.
+# What the kernel holds a program and all it starts to; `LimitsInForce.by` says whether each process by itself or all of
+# them together. InvalidParams where a limit is above this instance's own, or would not be enforced.
 ResourceLimits = t.TypedDict(
     "ResourceLimits",
     {
@@ -253,6 +307,7 @@ SessionCreateParams = t.TypedDict(
         "rows": int,
         "cols": int,
         "lifetime": Lifetime,
+        "ttlMs": int,
         "restart": bool,
         "journalBytes": int,
         "onFull": OnFull,
@@ -277,7 +332,8 @@ SessionState = t.Literal[
 ]
 
 
-# Which ends a session outlives, as it was set up.
+# Which ends a session outlives, as it was set up: its client's connection; its user's last logout; the end or the
+# upgrade of every other rex-rpc process; the machine's.
 Survives = t.TypedDict(
     "Survives",
     {
@@ -385,16 +441,31 @@ class StartupReport(_StartupReportRequired, _StartupReportOptional):
     pass
 
 
-# rlimit: the kernel's limits on each process; not on the tree as a whole.
+# rlimit: the kernel's limits on each process. cgroup: on the tree as a whole, by a cgroup (v2) of its own, where this
+# instance may make one.
 LimitMeans = t.Literal[
     "rlimit",
+    "cgroup",
 ]
+
+
+# By what each limit is enforced.
+LimitsBy = t.TypedDict(
+    "LimitsBy",
+    {
+        "cpuMs": LimitMeans,
+        "memoryBytes": LimitMeans,
+        "processes": LimitMeans,
+        "openFiles": LimitMeans,
+    },
+    total=False,
+)
 
 
 _LimitsInForceRequired = t.TypedDict(
     "_LimitsInForceRequired",
     {
-        "by": LimitMeans,
+        "by": LimitsBy,
     },
 )
 
@@ -450,6 +521,7 @@ _SessionInfoOptional = t.TypedDict(
         "shellBytes": t.Optional[str],
         "cwd": str,
         "cwdBytes": str,
+        "ttlMs": int,
         "startup": StartupReport,
         "limits": LimitsInForce,
         "journalError": str,
@@ -532,6 +604,7 @@ Omitted = t.TypedDict(
         "bytes": int,
         "from": int,
         "to": int,
+        "at": int,
     },
 )
 
@@ -607,6 +680,7 @@ _RunResultOptional = t.TypedDict(
     {
         "cwd": t.Optional[str],
         "cwdBytes": t.Optional[str],
+        "warnings": t.List[str],
     },
     total=False,
 )
@@ -1103,12 +1177,25 @@ SessionListParams = t.TypedDict(
 )
 
 
-SessionListResult = t.TypedDict(
-    "SessionListResult",
+_SessionListResultRequired = t.TypedDict(
+    "_SessionListResultRequired",
     {
         "sessions": t.List[SessionInfo],
     },
 )
+
+
+_SessionListResultOptional = t.TypedDict(
+    "_SessionListResultOptional",
+    {
+        "detail": str,
+    },
+    total=False,
+)
+
+
+class SessionListResult(_SessionListResultRequired, _SessionListResultOptional):
+    pass
 
 
 # writer: holds the lease on typing; while it is held, no other connection's session/write and session/run is taken.
@@ -1791,6 +1878,771 @@ FileSetattrParams = t.TypedDict(
 )
 
 
+FileWatchParams = t.TypedDict(
+    "FileWatchParams",
+    {
+        "path": str,
+        "pathBytes": str,
+        "recursive": bool,
+        "host": str,
+    },
+    total=False,
+)
+
+
+_FileWatchResultRequired = t.TypedDict(
+    "_FileWatchResultRequired",
+    {
+        "attachment": str,
+        "unreadable": int,
+    },
+)
+
+
+_FileWatchResultOptional = t.TypedDict(
+    "_FileWatchResultOptional",
+    {
+        "polling": str,
+    },
+    total=False,
+)
+
+
+class FileWatchResult(_FileWatchResultRequired, _FileWatchResultOptional):
+    pass
+
+
+_FileUnwatchParamsRequired = t.TypedDict(
+    "_FileUnwatchParamsRequired",
+    {
+        "attachment": str,
+    },
+)
+
+
+_FileUnwatchParamsOptional = t.TypedDict(
+    "_FileUnwatchParamsOptional",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+class FileUnwatchParams(_FileUnwatchParamsRequired, _FileUnwatchParamsOptional):
+    pass
+
+
+# modified: content or attributes.
+ChangeKind = t.Literal[
+    "created",
+    "modified",
+    "removed",
+]
+
+
+_FileChangeRequired = t.TypedDict(
+    "_FileChangeRequired",
+    {
+        "kind": ChangeKind,
+    },
+)
+
+
+_FileChangeOptional = t.TypedDict(
+    "_FileChangeOptional",
+    {
+        "path": str,
+        "pathBytes": str,
+    },
+    total=False,
+)
+
+
+class FileChange(_FileChangeRequired, _FileChangeOptional):
+    pass
+
+
+_FileChangedParamsRequired = t.TypedDict(
+    "_FileChangedParamsRequired",
+    {
+        "attachment": str,
+        "changes": t.List[FileChange],
+    },
+)
+
+
+_FileChangedParamsOptional = t.TypedDict(
+    "_FileChangedParamsOptional",
+    {
+        "overflow": bool,
+        "polling": str,
+        "host": str,
+    },
+    total=False,
+)
+
+
+class FileChangedParams(_FileChangedParamsRequired, _FileChangedParamsOptional):
+    pass
+
+
+FileSearchParams = t.TypedDict(
+    "FileSearchParams",
+    {
+        "path": str,
+        "pathBytes": str,
+        "pattern": str,
+        "glob": str,
+        "maxResults": int,
+        "context": int,
+        "host": str,
+    },
+    total=False,
+)
+
+
+# Bytes of a line that are not shown.
+_LineCutRequired = t.TypedDict(
+    "_LineCutRequired",
+    {
+        "before": int,
+    },
+)
+
+
+_LineCutOptional = t.TypedDict(
+    "_LineCutOptional",
+    {
+        "after": int,
+    },
+    total=False,
+)
+
+
+class LineCut(_LineCutRequired, _LineCutOptional):
+    pass
+
+
+ContextLine = t.TypedDict(
+    "ContextLine",
+    {
+        "text": str,
+        "textBytes": str,
+        "cut": LineCut,
+    },
+    total=False,
+)
+
+
+# A line in which the pattern matches; without a pattern, a path, and of the rest only `type`.
+SearchMatch = t.TypedDict(
+    "SearchMatch",
+    {
+        "path": str,
+        "pathBytes": str,
+        "type": FileType,
+        "line": int,
+        "offset": int,
+        "from": int,
+        "to": int,
+        "text": str,
+        "textBytes": str,
+        "cut": LineCut,
+        "before": t.List[ContextLine],
+        "after": t.List[ContextLine],
+    },
+    total=False,
+)
+
+
+_SearchErrorRequired = t.TypedDict(
+    "_SearchErrorRequired",
+    {
+        "errno": int,
+        "name": str,
+    },
+)
+
+
+_SearchErrorOptional = t.TypedDict(
+    "_SearchErrorOptional",
+    {
+        "path": str,
+        "pathBytes": str,
+    },
+    total=False,
+)
+
+
+class SearchError(_SearchErrorRequired, _SearchErrorOptional):
+    pass
+
+
+FileSearchResult = t.TypedDict(
+    "FileSearchResult",
+    {
+        "matches": t.List[SearchMatch],
+        "truncated": bool,
+        "files": int,
+        "binary": int,
+        "skipped": int,
+        "unreadable": int,
+        "errors": t.List[SearchError],
+    },
+)
+
+
+CopyEnd = t.TypedDict(
+    "CopyEnd",
+    {
+        "host": str,
+        "path": str,
+        "pathBytes": str,
+    },
+    total=False,
+)
+
+
+_FileCopyParamsRequired = t.TypedDict(
+    "_FileCopyParamsRequired",
+    {
+        "from": CopyEnd,
+        "to": CopyEnd,
+    },
+)
+
+
+_FileCopyParamsOptional = t.TypedDict(
+    "_FileCopyParamsOptional",
+    {
+        "recursive": bool,
+        "excludes": t.List[str],
+        "overwrite": bool,
+        "progressToken": t.Union[int, str],
+        "host": str,
+    },
+    total=False,
+)
+
+
+class FileCopyParams(_FileCopyParamsRequired, _FileCopyParamsOptional):
+    pass
+
+
+FileCopyResult = t.TypedDict(
+    "FileCopyResult",
+    {
+        "files": int,
+        "bytes": int,
+        "skipped": int,
+        "hash": str,
+    },
+)
+
+
+_FileSendParamsRequired = t.TypedDict(
+    "_FileSendParamsRequired",
+    {
+        "ticket": str,
+    },
+)
+
+
+_FileSendParamsOptional = t.TypedDict(
+    "_FileSendParamsOptional",
+    {
+        "path": str,
+        "pathBytes": str,
+        "recursive": bool,
+        "excludes": t.List[str],
+        "host": str,
+    },
+    total=False,
+)
+
+
+class FileSendParams(_FileSendParamsRequired, _FileSendParamsOptional):
+    pass
+
+
+_FileReceiveParamsRequired = t.TypedDict(
+    "_FileReceiveParamsRequired",
+    {
+        "ticket": str,
+    },
+)
+
+
+_FileReceiveParamsOptional = t.TypedDict(
+    "_FileReceiveParamsOptional",
+    {
+        "path": str,
+        "pathBytes": str,
+        "overwrite": bool,
+        "source": str,
+        "sourceBytes": str,
+        "host": str,
+    },
+    total=False,
+)
+
+
+class FileReceiveParams(_FileReceiveParamsRequired, _FileReceiveParamsOptional):
+    pass
+
+
+# Whether an image is fetched though it is there, or not though it is missing; absent: where it is missing.
+Pull = t.Literal[
+    "always",
+    "never",
+]
+
+
+HostOptions = t.TypedDict(
+    "HostOptions",
+    {
+        "keepAliveMs": int,
+        "tokenFile": str,
+        "tokenFileBytes": str,
+        "image": str,
+        "pull": Pull,
+        "platform": str,
+        "network": str,
+        "mounts": t.List[str],
+        "args": t.List[str],
+        "keep": bool,
+    },
+    total=False,
+)
+
+
+_HostConnectParamsRequired = t.TypedDict(
+    "_HostConnectParamsRequired",
+    {
+        "name": str,
+    },
+)
+
+
+_HostConnectParamsOptional = t.TypedDict(
+    "_HostConnectParamsOptional",
+    {
+        "url": str,
+        "argv": t.List[str],
+        "argvBytes": t.List[str],
+        "deployment": str,
+        "options": HostOptions,
+        "install": bool,
+        "progressToken": t.Union[int, str],
+        "host": str,
+    },
+    total=False,
+)
+
+
+class HostConnectParams(_HostConnectParamsRequired, _HostConnectParamsOptional):
+    pass
+
+
+_HostInfoRequired = t.TypedDict(
+    "_HostInfoRequired",
+    {
+        "name": str,
+        "host": str,
+        "url": str,
+        "state": HostState,
+        "machine": t.Dict[str, t.Any],
+        "version": str,
+        "rttMs": t.Optional[int],
+        "hops": int,
+        "survives": Survives,
+        "took": str,
+    },
+)
+
+
+_HostInfoOptional = t.TypedDict(
+    "_HostInfoOptional",
+    {
+        "argv": t.List[str],
+        "argvBytes": t.List[str],
+        "noise": str,
+        "detail": str,
+    },
+    total=False,
+)
+
+
+class HostInfo(_HostInfoRequired, _HostInfoOptional):
+    pass
+
+
+HostListParams = t.TypedDict(
+    "HostListParams",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+_HostListResultRequired = t.TypedDict(
+    "_HostListResultRequired",
+    {
+        "hosts": t.List[HostInfo],
+    },
+)
+
+
+_HostListResultOptional = t.TypedDict(
+    "_HostListResultOptional",
+    {
+        "detail": str,
+    },
+    total=False,
+)
+
+
+class HostListResult(_HostListResultRequired, _HostListResultOptional):
+    pass
+
+
+_HostInfoParamsRequired = t.TypedDict(
+    "_HostInfoParamsRequired",
+    {
+        "name": str,
+    },
+)
+
+
+_HostInfoParamsOptional = t.TypedDict(
+    "_HostInfoParamsOptional",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+class HostInfoParams(_HostInfoParamsRequired, _HostInfoParamsOptional):
+    pass
+
+
+_HostDisconnectParamsRequired = t.TypedDict(
+    "_HostDisconnectParamsRequired",
+    {
+        "name": str,
+    },
+)
+
+
+_HostDisconnectParamsOptional = t.TypedDict(
+    "_HostDisconnectParamsOptional",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+class HostDisconnectParams(_HostDisconnectParamsRequired, _HostDisconnectParamsOptional):
+    pass
+
+
+_HostStatusParamsRequired = t.TypedDict(
+    "_HostStatusParamsRequired",
+    {
+        "state": HostState,
+    },
+)
+
+
+_HostStatusParamsOptional = t.TypedDict(
+    "_HostStatusParamsOptional",
+    {
+        "phase": str,
+        "detail": str,
+        "host": str,
+    },
+    total=False,
+)
+
+
+class HostStatusParams(_HostStatusParamsRequired, _HostStatusParamsOptional):
+    pass
+
+
+PromptKind = t.Literal[
+    "password",
+    "passphrase",
+    "otp",
+    "hostKey",
+]
+
+
+_HostPromptParamsRequired = t.TypedDict(
+    "_HostPromptParamsRequired",
+    {
+        "kind": PromptKind,
+        "text": str,
+        "secret": bool,
+    },
+)
+
+
+_HostPromptParamsOptional = t.TypedDict(
+    "_HostPromptParamsOptional",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+class HostPromptParams(_HostPromptParamsRequired, _HostPromptParamsOptional):
+    pass
+
+
+HostPromptResult = t.TypedDict(
+    "HostPromptResult",
+    {
+        "answer": str,
+    },
+)
+
+
+_ForwardEndRequired = t.TypedDict(
+    "_ForwardEndRequired",
+    {
+        "address": str,
+    },
+)
+
+
+_ForwardEndOptional = t.TypedDict(
+    "_ForwardEndOptional",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+class ForwardEnd(_ForwardEndRequired, _ForwardEndOptional):
+    pass
+
+
+_ForwardOpenParamsRequired = t.TypedDict(
+    "_ForwardOpenParamsRequired",
+    {
+        "listen": ForwardEnd,
+        "connect": ForwardEnd,
+    },
+)
+
+
+_ForwardOpenParamsOptional = t.TypedDict(
+    "_ForwardOpenParamsOptional",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+class ForwardOpenParams(_ForwardOpenParamsRequired, _ForwardOpenParamsOptional):
+    pass
+
+
+ForwardOpenResult = t.TypedDict(
+    "ForwardOpenResult",
+    {
+        "forward": str,
+        "address": str,
+    },
+)
+
+
+_ForwardCloseParamsRequired = t.TypedDict(
+    "_ForwardCloseParamsRequired",
+    {
+        "forward": str,
+    },
+)
+
+
+_ForwardCloseParamsOptional = t.TypedDict(
+    "_ForwardCloseParamsOptional",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+class ForwardCloseParams(_ForwardCloseParamsRequired, _ForwardCloseParamsOptional):
+    pass
+
+
+ForwardListParams = t.TypedDict(
+    "ForwardListParams",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+Forward = t.TypedDict(
+    "Forward",
+    {
+        "forward": str,
+        "listen": ForwardEnd,
+        "connect": ForwardEnd,
+        "connections": int,
+    },
+)
+
+
+ForwardListResult = t.TypedDict(
+    "ForwardListResult",
+    {
+        "forwards": t.List[Forward],
+    },
+)
+
+
+_ForwardListenParamsRequired = t.TypedDict(
+    "_ForwardListenParamsRequired",
+    {
+        "address": str,
+        "ticket": str,
+    },
+)
+
+
+_ForwardListenParamsOptional = t.TypedDict(
+    "_ForwardListenParamsOptional",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+class ForwardListenParams(_ForwardListenParamsRequired, _ForwardListenParamsOptional):
+    pass
+
+
+_ForwardConnectParamsRequired = t.TypedDict(
+    "_ForwardConnectParamsRequired",
+    {
+        "address": str,
+        "ticket": str,
+    },
+)
+
+
+_ForwardConnectParamsOptional = t.TypedDict(
+    "_ForwardConnectParamsOptional",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+class ForwardConnectParams(_ForwardConnectParamsRequired, _ForwardConnectParamsOptional):
+    pass
+
+
+# Some words of a command. `{image}` and the like in a word is that option's value.
+_DeploymentWordsRequired = t.TypedDict(
+    "_DeploymentWordsRequired",
+    {
+        "words": t.List[str],
+    },
+)
+
+
+_DeploymentWordsOptional = t.TypedDict(
+    "_DeploymentWordsOptional",
+    {
+        "if": str,
+        "unless": str,
+        "each": str,
+    },
+    total=False,
+)
+
+
+class DeploymentWords(_DeploymentWordsRequired, _DeploymentWordsOptional):
+    pass
+
+
+# How a machine is made and reached: a command that makes things ready and ends, and one whose standard input and output
+# lead to a shell on the machine, and which takes the machine away when its input ends.
+_DeploymentRequired = t.TypedDict(
+    "_DeploymentRequired",
+    {
+        "connect": t.List[DeploymentWords],
+    },
+)
+
+
+_DeploymentOptional = t.TypedDict(
+    "_DeploymentOptional",
+    {
+        "description": str,
+        "prepare": t.List[DeploymentWords],
+    },
+    total=False,
+)
+
+
+class Deployment(_DeploymentRequired, _DeploymentOptional):
+    pass
+
+
+# A host of the user's file, by what `host/connect` takes.
+HostEntry = t.TypedDict(
+    "HostEntry",
+    {
+        "url": str,
+        "argv": t.List[str],
+        "argvBytes": t.List[str],
+        "deployment": str,
+        "options": HostOptions,
+        "install": bool,
+    },
+    total=False,
+)
+
+
+# `rex-rpc/hosts.json` in $XDG_CONFIG_HOME, else in ~/.config: hosts that every client of the user's may name. Read when
+# a name is looked up and the file has changed since.
+_HostsFileRequired = t.TypedDict(
+    "_HostsFileRequired",
+    {
+        "hosts": t.Dict[str, HostEntry],
+    },
+)
+
+
+_HostsFileOptional = t.TypedDict(
+    "_HostsFileOptional",
+    {
+        "deployments": t.Dict[str, Deployment],
+    },
+    total=False,
+)
+
+
+class HostsFile(_HostsFileRequired, _HostsFileOptional):
+    pass
+
+
 # Whether what was asked for took place.
 Executed = t.Literal[
     "no",
@@ -1867,6 +2719,8 @@ LIMITS: t.Dict[str, int] = {
     "journalBytes": 67108864,
     "screenCells": 200000,
     "journalMemoryBytes": 67108864,
+    "forwards": 100,
+    "forward.connections": 256,
     "window": 1048576,
     "attachments": 1000,
     "keptEvents": 1000,
@@ -1875,6 +2729,15 @@ LIMITS: t.Dict[str, int] = {
     "read.lineScanBytes": 268435456,
     "list.limit": 1000,
     "list.names": 4000000,
+    "search.maxResults": 1000,
+    "search.context": 20,
+    "search.resultBytes": 2097152,
+    "search.textBytes": 1024,
+    "search.lineBytes": 4194304,
+    "search.errors": 100,
+    "watch.entries": 500000,
+    "watch.changes": 10000,
+    "watch.pollMs": 2000,
     "edit.maxBytes": 16777216,
     "edit.count": 1000,
     "edit.files": 100,
@@ -1926,4 +2789,19 @@ REQUESTS: t.Tuple[str, ...] = (
     "file/symlink",
     "file/realpath",
     "file/setattr",
+    "file/watch",
+    "file/unwatch",
+    "file/search",
+    "file/copy",
+    "file/send",
+    "file/receive",
+    "host/connect",
+    "host/list",
+    "host/info",
+    "host/disconnect",
+    "forward/open",
+    "forward/close",
+    "forward/list",
+    "forward/listen",
+    "forward/connect",
 )

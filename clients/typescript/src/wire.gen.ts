@@ -19,7 +19,10 @@ export interface InitializeParams {
   clientInfo?: PeerInfo;
   /** The client ends when this process does. */
   processId?: number;
-  /** The token of `--token-file`; needed on TCP only. */
+  /**
+   * The token of `--token-file`; needed on TCP, ignored elsewhere. A wrong one is `Unauthenticated`, after which the
+   * connection is closed.
+   */
   token?: string;
   capabilities?: ClientCapabilities;
 }
@@ -40,8 +43,10 @@ export interface Machine {
   instance: string;
 }
 
-/** Nothing to announce in 1.0. */
-export type ServerCapabilities = Record<string, never>;
+export interface ServerCapabilities {
+  /** Carries streams between instances (schema/streams.md). */
+  binary: number;
+}
 
 export interface InitializeResult {
   protocolVersion: string;
@@ -81,18 +86,32 @@ export interface CancelRequestParams {
 
 export type Encoding = "utf-8" | "base64";
 
-/** Output of a run, as it comes. */
-export interface RunProgress {
-  data: string;
-  encoding: Encoding;
-  from: number;
-  next: number;
-}
+export type HostState = "connecting" | "installing" | "ready" | "degraded" | "lost" | "closed";
+
+/**
+ * Of a run, its output as it comes; of a dial, its state and phase; of a copy, the bytes that have travelled, with what
+ * describes the tree.
+ */
+export type ProgressValue =
+  | {
+      data: string;
+      encoding: Encoding;
+      from: number;
+      next: number;
+    }
+  | {
+      state: HostState;
+      phase: string;
+      detail?: string;
+    }
+  | {
+      bytes: number;
+    };
 
 export interface ProgressParams {
   /** The request's `progressToken`. */
   token: number | string;
-  value: RunProgress;
+  value: ProgressValue;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -110,23 +129,35 @@ export type Profile = "agent" | "human";
  */
 export type Startup = "clean" | "interactive" | "login";
 
-/** connection: ends, provably, with the client's connection. */
-export type Lifetime = "connection";
-
-export type OnFull = "drop";
+/**
+ * connection: ends, provably, with the client's connection. daemon: lives in a process of its own, which every client
+ * of this user on this machine reaches by the session's name, until `session/close`, its `ttlMs`, or the end of the
+ * machine.
+ */
+export type Lifetime = "connection" | "daemon";
 
 /**
- * Each process by itself is held to these by the kernel; InvalidParams where a limit is above this instance's own, or
- * would not be enforced.
+ * drop: the oldest bytes are dropped, and whoever asks for them is told. block: the program is held up until somebody
+ * has consumed more, by `session/ack` of an attachment or by `session/read`; nothing is lost, and without a reader it
+ * waits for ever.
+ */
+export type OnFull = "drop" | "block";
+
+/**
+ * What the kernel holds a program and all it starts to; `LimitsInForce.by` says whether each process by itself or all
+ * of them together. InvalidParams where a limit is above this instance's own, or would not be enforced.
  */
 export interface ResourceLimits {
   /** CPU time, rounded up to whole seconds: then SIGXCPU, and SIGKILL a second later. */
   cpuMs?: number;
-  /** Private writable memory; a request for more fails. */
+  /**
+   * Of each process its private writable memory: a request for more fails. By a cgroup all the memory of all: the
+   * kernel kills one that needs more.
+   */
   memoryBytes?: number;
   /**
-   * Processes and threads of the user, all of them together, above which nothing can be forked. Root has no such limit:
-   * refused.
+   * Processes and threads above which nothing can be forked. By a cgroup those of the tree; else all of the user's
+   * together, and then refused for root, whose processes nobody counts.
    */
   processes?: number;
   /** Descriptors open at a time. */
@@ -167,11 +198,16 @@ export interface SessionCreateParams {
   cols?: number;
   /** Default: `"connection"`. */
   lifetime?: Lifetime;
+  /** How long a daemon session lives while no client is connected to it and no job runs in it. Absent: for ever. */
+  ttlMs?: number;
   /** Whether the run after the shell's death gets a new shell, or SessionEnded. Default: `true`. */
   restart?: boolean;
   /** How much output is kept, per stream. Default: `67108864`. */
   journalBytes?: number;
-  /** What a full journal does: it drops its oldest bytes, and says so to who asks for them. Default: `"drop"`. */
+  /**
+   * What becomes of output that a full journal has no room for. `block` takes `journalBytes` of at least 1 MiB.
+   * Default: `"drop"`.
+   */
   onFull?: OnFull;
   /** What the program and everything it starts may use. Absent: as this instance has it. */
   limits?: ResourceLimits;
@@ -187,7 +223,10 @@ export interface SessionCreateParams {
  */
 export type SessionState = "ready" | "running" | "waitingInput" | "stopped" | "unmanaged" | "exited" | "lost";
 
-/** Which ends a session outlives, as it was set up. */
+/**
+ * Which ends a session outlives, as it was set up: its client's connection; its user's last logout; the end or the
+ * upgrade of every other rex-rpc process; the machine's.
+ */
 export interface Survives {
   disconnect: boolean;
   logout: boolean;
@@ -231,15 +270,26 @@ export interface StartupReport {
   warnings: string[];
 }
 
-/** rlimit: the kernel's limits on each process; not on the tree as a whole. */
-export type LimitMeans = "rlimit";
+/**
+ * rlimit: the kernel's limits on each process. cgroup: on the tree as a whole, by a cgroup (v2) of its own, where this
+ * instance may make one.
+ */
+export type LimitMeans = "rlimit" | "cgroup";
+
+/** By what each limit is enforced. */
+export interface LimitsBy {
+  cpuMs?: LimitMeans;
+  memoryBytes?: LimitMeans;
+  processes?: LimitMeans;
+  openFiles?: LimitMeans;
+}
 
 export interface LimitsInForce {
   cpuMs?: number;
   memoryBytes?: number;
   processes?: number;
   openFiles?: number;
-  by: LimitMeans;
+  by: LimitsBy;
 }
 
 export interface SessionInfo {
@@ -260,6 +310,8 @@ export interface SessionInfo {
   cols: number | null;
   state: SessionState;
   lifetime: Lifetime;
+  /** As it was created with. */
+  ttlMs?: number;
   survives: Survives;
   labels: Record<string, string>;
   createdAt: string;
@@ -344,6 +396,8 @@ export interface Omitted {
   bytes: number;
   from: number;
   to: number;
+  /** Bytes of the output (before base64) that stand before the gap. */
+  at: number;
 }
 
 /** exact: the shell told us on its private channel. */
@@ -401,6 +455,8 @@ export interface RunResult {
   survivors: Process[];
   /** This run found a new shell. */
   restarted: Restarted | null;
+  /** What the job left in force on the terminal, and that it was undone. Absent: nothing. */
+  warnings?: string[];
 }
 
 /**
@@ -671,6 +727,8 @@ export interface SessionListParams {
 
 export interface SessionListResult {
   sessions: SessionInfo[];
+  /** Why sessions may be missing. */
+  detail?: string;
 }
 
 /**
@@ -1092,6 +1150,409 @@ export interface FileSetattrParams {
   host?: string;
 }
 
+export interface FileWatchParams {
+  path?: string;
+  pathBytes?: string;
+  /** The directories in it too, also those that are made later. Default: `false`. */
+  recursive?: boolean;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface FileWatchResult {
+  attachment: string;
+  /**
+   * Not everything comes as an event: it also looks every `watch.pollMs`. Why: `remote`, a file system that other
+   * machines or programs change; else an errno: EMFILE, this user has no inotify instance left; ENOSPC, no inotify
+   * watches.
+   */
+  polling?: string;
+  /** Directories in it that may not be read: nothing is told of what is in them. */
+  unreadable: number;
+}
+
+export interface FileUnwatchParams {
+  attachment: string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+/** modified: content or attributes. */
+export type ChangeKind = "created" | "modified" | "removed";
+
+export interface FileChange {
+  /** Begins with the `path` that is watched. */
+  path?: string;
+  pathBytes?: string;
+  kind: ChangeKind;
+}
+
+export interface FileChangedParams {
+  attachment: string;
+  changes: FileChange[];
+  /** True: others were lost before these, once for each time that happens. Look at what is there. */
+  overflow?: boolean;
+  /** From now on it looks every `watch.pollMs` at least: why, as in the answer of file/watch. */
+  polling?: string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface FileSearchParams {
+  /** A directory, or one file, which is searched whatever its name. */
+  path?: string;
+  pathBytes?: string;
+  /**
+   * RE2 syntax, unanchored; `^` and `$` are the ends of a line, `(?i)` ignores case. Lines end with LF: a CR before it
+   * is a part of the line. Absent: every path that `glob` means is a match.
+   */
+  pattern?: string;
+  /**
+   * `*`, `?`, `[a-z]`, `[!a-z]`, `{a,b}`, and `**` for any number of directories. Without a slash it means names at any
+   * depth, with one the whole path below `path`. Absent: all files.
+   */
+  glob?: string;
+  /** Default: `1000`. */
+  maxResults?: number;
+  /** Lines to show before and after each match. Default: `0`. */
+  context?: number;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+/** Bytes of a line that are not shown. */
+export interface LineCut {
+  before: number;
+  /** Absent: not known; the line is longer than `search.lineBytes`. */
+  after?: number;
+}
+
+export interface ContextLine {
+  text?: string;
+  textBytes?: string;
+  /** Only where something was cut. */
+  cut?: LineCut;
+}
+
+/** A line in which the pattern matches; without a pattern, a path, and of the rest only `type`. */
+export interface SearchMatch {
+  /** Begins with the `path` that was searched. */
+  path?: string;
+  pathBytes?: string;
+  /** Never a directory. */
+  type?: FileType;
+  line?: number;
+  /** In the file, of the first byte of `text`. */
+  offset?: number;
+  /** In the file, of the first match in the line. */
+  from?: number;
+  /** Behind its last byte. */
+  to?: number;
+  /** The line without its LF, or `search.textBytes` of it about the match. */
+  text?: string;
+  textBytes?: string;
+  /** Only where something was cut. */
+  cut?: LineCut;
+  /** With `context`: the lines before, the nearest last. */
+  before?: ContextLine[];
+  after?: ContextLine[];
+}
+
+export interface SearchError {
+  path?: string;
+  pathBytes?: string;
+  errno: number;
+  name: string;
+}
+
+export interface FileSearchResult {
+  matches: SearchMatch[];
+  /** There is at least one more match; the search ended where it was found. */
+  truncated: boolean;
+  /** Files that were searched, or that `glob` means. */
+  files: number;
+  /** Files that were not searched for being binary. */
+  binary: number;
+  /** Directories that were not entered: version control's, the kernel's. */
+  skipped: number;
+  /** Files and directories that could not be read. */
+  unreadable: number;
+  /** Of the first of these. */
+  errors: SearchError[];
+}
+
+export interface CopyEnd {
+  /** A path from where the request executes. */
+  host?: string;
+  path?: string;
+  pathBytes?: string;
+}
+
+export interface FileCopyParams {
+  from: CopyEnd;
+  /** What it is copied to, not into. */
+  to: CopyEnd;
+  /** Else a directory is EISDIR. Default: `false`. */
+  recursive?: boolean;
+  /** Globs of paths below `from`; a directory goes with all that is in it. */
+  excludes?: string[];
+  /** Replace files that are there; else EEXIST, before anything is written there. Default: `false`. */
+  overwrite?: boolean;
+  progressToken?: number | string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface FileCopyResult {
+  files: number;
+  /** Of their contents, holes included. */
+  bytes: number;
+  /** FIFOs, sockets and devices. */
+  skipped: number;
+  /** SHA-256: of the one file; of a tree, of the lines "HASH  PATH\n" of its files in their order. */
+  hash: string;
+}
+
+export interface FileSendParams {
+  path?: string;
+  pathBytes?: string;
+  /** Default: `false`. */
+  recursive?: boolean;
+  excludes?: string[];
+  ticket: string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface FileReceiveParams {
+  path?: string;
+  pathBytes?: string;
+  /** Default: `false`. */
+  overwrite?: boolean;
+  /** What is copied, where it is on this host too: InvalidParams if `path` lies in it. */
+  source?: string;
+  sourceBytes?: string;
+  ticket: string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+/** Whether an image is fetched though it is there, or not though it is missing; absent: where it is missing. */
+export type Pull = "always" | "never";
+
+export interface HostOptions {
+  /** A silent link is asked after so long, and lost after three times as long. Default: `10000`. */
+  keepAliveMs?: number;
+  /**
+   * For tcp: the absolute path of the file, of mode 0600, with the token that the host wants to be shown; read for each
+   * dial.
+   */
+  tokenFile?: string;
+  tokenFileBytes?: string;
+  /** This and the rest are a deployment's: what the machine is made from. */
+  image?: string;
+  pull?: Pull;
+  /** For example linux/arm64. */
+  platform?: string;
+  /** For example none or host. */
+  network?: string;
+  /** SOURCE:TARGET or SOURCE:TARGET:ro. */
+  mounts?: string[];
+  /** More arguments, as the deployment's program takes them. */
+  args?: string[];
+  /** The machine is not taken away with the link. Default: `false`. */
+  keep?: boolean;
+}
+
+export interface HostConnectParams {
+  /** Letters, digits and . _ - + @ : only. */
+  name: string;
+  /** ssh://[user@]host[:port], tcp://127.0.0.1:port, unix:///path, or exec: and words. */
+  url?: string;
+  /** A program whose standard input and output lead there. */
+  argv?: string[];
+  argvBytes?: string[];
+  /** docker, podman, or one of the user's file: makes the machine, and takes it away with the link. */
+  deployment?: string;
+  options?: HostOptions;
+  /** Whether a host without a rex-rpc that fits may be given one. Default: `true`. */
+  install?: boolean;
+  progressToken?: number | string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface HostInfo {
+  name: string;
+  /** Who knows it by this name, as the reader would write it. */
+  host: string;
+  /** Empty where argv was given. */
+  url: string;
+  argv?: string[];
+  argvBytes?: string[];
+  state: HostState;
+  /** As the host announced it (Machine); empty before. */
+  machine: Record<string, unknown>;
+  version: string;
+  /** Of the greeting. */
+  rttMs: number | null;
+  hops: number;
+  survives: Survives;
+  /** How it was reached, in words. */
+  took: string;
+  /** What it printed before the rex-rpc spoke, made harmless. */
+  noise?: string;
+  /** Why it is not ready. */
+  detail?: string;
+}
+
+export interface HostListParams {
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface HostListResult {
+  hosts: HostInfo[];
+  /** Why the hosts of the user's file are not among them. */
+  detail?: string;
+}
+
+export interface HostInfoParams {
+  name: string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface HostDisconnectParams {
+  name: string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface HostStatusParams {
+  state: HostState;
+  /** prepare, dns, tcp, kex, host key, auth, channel, shell, install or handshake. */
+  phase?: string;
+  detail?: string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export type PromptKind = "password" | "passphrase" | "otp" | "hostKey";
+
+export interface HostPromptParams {
+  kind: PromptKind;
+  text: string;
+  /** The answer is not to be shown. */
+  secret: boolean;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface HostPromptResult {
+  answer: string;
+}
+
+export interface ForwardEnd {
+  /** A path from where the request executes. */
+  host?: string;
+  /** tcp:host:port or unix:path. */
+  address: string;
+}
+
+export interface ForwardOpenParams {
+  /** Loopback, or a unix socket of mode 0600. Port 0 is one that is free. */
+  listen: ForwardEnd;
+  connect: ForwardEnd;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface ForwardOpenResult {
+  forward: string;
+  /** With the port that it has. */
+  address: string;
+}
+
+export interface ForwardCloseParams {
+  forward: string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface ForwardListParams {
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface Forward {
+  forward: string;
+  listen: ForwardEnd;
+  connect: ForwardEnd;
+  /** Callers so far. */
+  connections: number;
+}
+
+export interface ForwardListResult {
+  forwards: Forward[];
+}
+
+export interface ForwardListenParams {
+  address: string;
+  ticket: string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface ForwardConnectParams {
+  address: string;
+  ticket: string;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+/** Some words of a command. `{image}` and the like in a word is that option's value. */
+export interface DeploymentWords {
+  words: string[];
+  /** The words are there only if this option is given, or, as `pull=always`, has this value. */
+  if?: string;
+  /** The opposite of `if`. */
+  unless?: string;
+  /** The words are there once for each value of this option, which stands for that value in them. */
+  each?: string;
+}
+
+/**
+ * How a machine is made and reached: a command that makes things ready and ends, and one whose standard input and
+ * output lead to a shell on the machine, and which takes the machine away when its input ends.
+ */
+export interface Deployment {
+  description?: string;
+  prepare?: DeploymentWords[];
+  connect: DeploymentWords[];
+}
+
+/** A host of the user's file, by what `host/connect` takes. */
+export interface HostEntry {
+  url?: string;
+  argv?: string[];
+  argvBytes?: string[];
+  deployment?: string;
+  options?: HostOptions;
+  /** Default: `true`. */
+  install?: boolean;
+}
+
+/**
+ * `rex-rpc/hosts.json` in $XDG_CONFIG_HOME, else in ~/.config: hosts that every client of the user's may name. Read
+ * when a name is looked up and the file has changed since.
+ */
+export interface HostsFile {
+  hosts: Record<string, HostEntry>;
+  /** The user's own; they come before those of the same name that we have. */
+  deployments?: Record<string, Deployment>;
+}
+
 /** Whether what was asked for took place. */
 export type Executed = "no" | "yes" | "unknown";
 
@@ -1135,7 +1596,7 @@ export interface Methods {
   "session/close": { params: SessionCloseParams; result: SessionCloseResult };
   /** What is known of one session. */
   "session/info": { params: SessionInfoParams; result: SessionInfo };
-  /** All sessions, ended ones included while they are kept. */
+  /** The sessions of this instance, and this user's daemon sessions; ended ones included while they are kept. */
   "session/list": { params: SessionListParams; result: SessionListResult };
   /**
    * Follow a session: its output from an offset on, as `session/output`, and what happens in it, as `session/event`.
@@ -1171,6 +1632,36 @@ export interface Methods {
   "file/realpath": { params: FileRealpathParams; result: FileRealpathResult };
   /** Change mode, time or owner. */
   "file/setattr": { params: FileSetattrParams; result: Done };
+  /** Be told what changes under a path, as `file/changed`. */
+  "file/watch": { params: FileWatchParams; result: FileWatchResult };
+  /** End a file/watch. */
+  "file/unwatch": { params: FileUnwatchParams; result: Done };
+  /** Find lines in the files of a tree, or files by their names. */
+  "file/search": { params: FileSearchParams; result: FileSearchResult };
+  /** Copy a file or a tree, from one host to another or within one. */
+  "file/copy": { params: FileCopyParams; result: FileCopyResult };
+  /** One end of a copy; instances ask it of each other. */
+  "file/send": { params: FileSendParams; result: Done };
+  /** The other end of a copy; instances ask it of each other. */
+  "file/receive": { params: FileReceiveParams; result: FileCopyResult };
+  /** Reach a host and give it a name, for this connection. */
+  "host/connect": { params: HostConnectParams; result: HostInfo };
+  /** The hosts that this connection can name. */
+  "host/list": { params: HostListParams; result: HostListResult };
+  /** What is known of a host. */
+  "host/info": { params: HostInfoParams; result: HostInfo };
+  /** End the link to a host, with what this connection has there, and free its name. */
+  "host/disconnect": { params: HostDisconnectParams; result: HostInfo };
+  /** Listen on one host and connect each caller to an address as another host sees it. */
+  "forward/open": { params: ForwardOpenParams; result: ForwardOpenResult };
+  /** Take no more callers; connections that are open go on. */
+  "forward/close": { params: ForwardCloseParams; result: Done };
+  /** The forwards of this connection. */
+  "forward/list": { params: ForwardListParams; result: ForwardListResult };
+  /** One end of a forward; instances ask it of each other. */
+  "forward/listen": { params: ForwardListenParams; result: ForwardOpenResult };
+  /** The other end of a forward; instances ask it of each other. */
+  "forward/connect": { params: ForwardConnectParams; result: Done };
 }
 
 export interface ClientNotifications {
@@ -1191,6 +1682,15 @@ export interface ServerNotifications {
   "session/output": { params: SessionOutputParams };
   /** Something has happened in a session. */
   "session/event": { params: SessionEventParams };
+  /** What has changed under a watched path. */
+  "file/changed": { params: FileChangedParams };
+  /** News of a host that this connection has named. */
+  "host/status": { params: HostStatusParams };
+}
+
+export interface ServerRequests {
+  /** Ask the client's person, for a host that one of its requests is dialling. */
+  "host/prompt": { params: HostPromptParams; result: HostPromptResult };
 }
 
 /** `error.code` by `error.data.type`. */
@@ -1245,6 +1745,10 @@ export const limits = {
   "screenCells": 200000,
   /** Memory of all journals together, beside 4 KiB for each; what does not fit is in their files. */
   "journalMemoryBytes": 67108864,
+  /** Forwards of one connection. */
+  "forwards": 100,
+  /** Connections open through one forward. */
+  "forward.connections": 256,
   /** How far an attachment runs ahead of the last `session/ack` unless given. */
   "window": 1048576,
   /** Attachments and subscriptions of one connection. */
@@ -1261,6 +1765,24 @@ export const limits = {
   "list.limit": 1000,
   /** Entries of a directory that can be listed at all. */
   "list.names": 4000000,
+  /** Matches in one answer of file/search unless given. */
+  "search.maxResults": 1000,
+  /** Lines of context on each side of a match. */
+  "search.context": 20,
+  /** Texts and paths in one answer of file/search. */
+  "search.resultBytes": 2097152,
+  /** Shown of one line of file/search. */
+  "search.textBytes": 1024,
+  /** A longer line is searched in pieces of this size; what lies across two of them is not found. */
+  "search.lineBytes": 4194304,
+  /** Named in `errors` of one answer of file/search. */
+  "search.errors": 100,
+  /** Files and directories under all file/watch of an instance; what is made beyond is told as an `overflow`. */
+  "watch.entries": 500000,
+  /** Kept for a file/watch whose client does not read; with more, all are dropped and an `overflow` told. */
+  "watch.changes": 10000,
+  /** How often a file/watch without events looks, or ten times as long as a look takes. */
+  "watch.pollMs": 2000,
   /** All files of one file/edit, before and after. */
   "edit.maxBytes": 16777216,
   /** Edits of one file/edit. */

@@ -1,0 +1,261 @@
+#include "cli/keep.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <asio/signal_set.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "cli/server.h"
+#include "shell/guardian.h"
+#include "transports/unix.h"
+
+namespace rex::cli {
+namespace {
+
+constexpr std::string_view ready = "ready\n";
+constexpr std::size_t max_complaint = 4096;
+
+// How long it may take from its start to listening, in seconds; then the kernel ends it, and whoever waits reads that.
+constexpr unsigned start_patience = 10;
+
+// How often it is looked whether a name is free that another process holds and does not listen at.
+constexpr Milliseconds claim_pause{5};
+
+// How long it lives without having been asked for its session.
+constexpr Milliseconds first_request_patience{30'000};
+
+// What its clients get to take the last answers, and how often it is looked whether they have.
+constexpr Milliseconds farewell{1000};
+constexpr Milliseconds farewell_look{5};
+
+/// Tells whoever started us, once.
+void say(std::string_view what) {
+  ::alarm(0);
+  [[maybe_unused]] const ssize_t n = ::write(STDOUT_FILENO, what.data(), what.size());
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    ::dup2(null, fd);
+  }
+  ::close(null);
+}
+
+/// What we start gets the limit that our starter was given.
+void set_open_files(rlim_t soft) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = std::min(soft, limit.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+class Keeping {
+ public:
+  Keeping(Server& server, std::shared_ptr<transports::UnixListener> listener, transports::Claim claim)
+      : server_(server), listener_(std::move(listener)), claim_(std::move(claim)) {}
+
+  Task<> run() {
+    shell::Sessions& sessions = server_.sessions();
+    sessions.when_empty([this] { leave(); });
+    const shell::SessionEvents::Listener jobs(sessions.events(),
+                                              [this](const shell::SessionEvent&) { something_.notify(); });
+    Waiter waiter(server_.loop().get_executor());
+    waiter.subscribe(server_.changed());
+    waiter.subscribe(something_);
+    const TimePoint asked_by = Clock::now() + first_request_patience;
+    while (listener_ && (sessions.is_empty() ? Clock::now() < asked_by : !is_outlived())) {
+      co_await waiter.until(sessions.is_empty() ? asked_by : unattended_until_);
+    }
+    leave();
+    co_await sessions.close_all_of(shell::nobody, shell::default_grace);
+    const TimePoint leave_by = Clock::now() + farewell;
+    while (server_.owes_answers() && Clock::now() < leave_by) {
+      co_await waiter.until(Clock::now() + farewell_look);
+    }
+    server_.end();
+  }
+
+  /// The name is free from here on: whoever makes a session of it anew gets another process.
+  void leave() {
+    if (listener_) {
+      listener_->close();
+      listener_.reset();
+      claim_.reset();
+      something_.notify();
+    }
+  }
+
+ private:
+  /// Whether nobody has been connected and nothing has run for the session's `ttlMs`; else sets when that will be.
+  bool is_outlived() {
+    std::optional<Milliseconds> ttl;
+    bool busy = server_.has_clients();
+    for (const std::shared_ptr<shell::Session>& session : server_.sessions().list()) {
+      const shell::SessionInfo info = session->info();
+      ttl = info.ttl;
+      busy = busy || info.job.has_value();
+    }
+    if (!ttl || busy) {
+      unattended_until_ = never;
+      return false;
+    }
+    if (unattended_until_ == never) {
+      unattended_until_ = Clock::now() + *ttl;
+    }
+    return Clock::now() >= unattended_until_;
+  }
+
+  Server& server_;
+  std::shared_ptr<transports::UnixListener> listener_;
+  std::optional<transports::Claim> claim_;
+  TimePoint unattended_until_ = never;
+  Event something_;
+};
+
+bool is_listening(const std::string& path) {
+  Loop loop{1};
+  try {
+    transports::dial_unix(loop.get_executor(), path);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Empty once another process listens there. Whoever has the claim meanwhile is about to, or only clears away what a
+/// dead one left.
+std::optional<transports::Claim> claim_name(const transports::PrivateDirectory& directory, const std::string& socket) {
+  while (true) {
+    std::optional<transports::Claim> claim = transports::Claim::on(directory, socket);
+    if (is_listening(directory.path() + "/" + socket)) {  // also where somebody has cleared its lock away
+      return std::nullopt;
+    }
+    if (claim) {
+      return claim;
+    }
+    std::this_thread::sleep_for(claim_pause);
+  }
+}
+
+int keep_here(const KeepOptions& options) {
+  const auto directory = std::make_shared<transports::PrivateDirectory>(transports::lasting_directory());
+  const std::string socket = methods::keeper_socket(options.session);
+  shell::Nursery nursery;
+  std::optional<transports::Claim> claim = claim_name(*directory, socket);
+  if (!claim) {  // somebody was faster: that one is as good
+    say(ready);
+    return 0;
+  }
+  Server server(nursery, options.journal_memory, true);
+  const Executor executor = server.loop().get_executor();
+  auto listener = std::make_shared<transports::UnixListener>(executor, directory, socket);
+  server.listen(listener);
+  Keeping keeping(server, std::move(listener), std::move(*claim));
+  asio::basic_signal_set<Executor> signals(executor, SIGTERM);
+  signals.async_wait([&keeping](const std::error_code& error, int) {
+    if (!error) {
+      keeping.leave();
+    }
+  });
+  spawn(executor, keeping.run());
+  say(ready);
+  server.run();
+  return 0;
+}
+
+/// Runs the program again as the keeper of a session; what it says is read from `said`.
+pid_t spawn_keeper(std::vector<std::string> argv, int said) {
+  std::vector<char*> words;
+  for (std::string& word : argv) {
+    words.push_back(word.data());
+  }
+  words.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, said, STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t signals;
+  sigfillset(&signals);
+  posix_spawnattr_setsigdefault(&attributes, &signals);
+  sigemptyset(&signals);
+  posix_spawnattr_setsigmask(&attributes, &signals);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  pid_t pid = -1;
+  const int failed = posix_spawn(&pid, "/proc/self/exe", &files, &attributes, words.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  if (failed != 0) {
+    throw os_error("cannot start the process of a session", failed);
+  }
+  return pid;
+}
+
+Task<> start_keeper(Executor executor, std::vector<std::string> argv) {
+  Pipe pipe = make_pipe(O_NONBLOCK);
+  const pid_t pid = spawn_keeper(std::move(argv), pipe.write.get());
+  pipe.write.reset();
+  AsyncFd said(executor, std::move(pipe.read));
+  std::string text;
+  bool open = true;
+  while (open && text.find('\n') == std::string::npos && text.size() < max_complaint) {
+    std::array<char, 256> buffer;
+    const ssize_t n = ::read(said.fd(), buffer.data(), buffer.size());
+    if (n > 0) {
+      text.append(buffer.data(), static_cast<std::size_t>(n));
+    } else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+      open = co_await said.readable();
+    } else {
+      open = false;
+    }
+  }
+  ::waitpid(pid, nullptr, 0);  // it has left its child behind long since
+  if (text != ready) {
+    throw Error(Fault::StartFailed, "the process of the session " +
+                                        (text.empty() ? "did not start" : "says: " + printable(text, max_complaint)));
+  }
+}
+
+}  // namespace
+
+int keep(const KeepOptions& options) {
+  set_open_files(options.open_files);
+  const pid_t child = ::fork();  // whoever started us waits for its own child only
+  if (child != 0) {
+    ::_exit(child < 0 ? 1 : 0);
+  }
+  ::alarm(start_patience);
+  ::setsid();
+  ::prctl(PR_SET_NAME, shell::keeper_name);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
+  ::signal(SIGINT, SIG_IGN);
+  try {
+    return keep_here(options);
+  } catch (const std::exception& error) {
+    say(std::string(error.what()) + "\n");
+    return 1;
+  }
+}
+
+methods::Keepers::Start make_keeper_starter(Executor executor, rlim_t open_files, std::size_t journal_memory) {
+  return [executor, open_files, journal_memory](std::string session) {
+    return start_keeper(executor, {"rex-rpc", "--journal-memory", std::to_string(journal_memory), "keep",
+                                   "--open-files", std::to_string(open_files), "--", std::move(session)});
+  };
+}
+
+}  // namespace rex::cli

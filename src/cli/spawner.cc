@@ -1,0 +1,47 @@
+#include "cli/spawner.h"
+
+#include <memory>
+#include <utility>
+
+#include "shell/environment.h"
+#include "shell/program.h"
+
+namespace rex::cli {
+namespace {
+
+std::optional<transports::Ending> ending_of(const shell::Program& program) {
+  if (!program.ended()) {
+    return std::nullopt;
+  }
+  if (!program.exit()) {
+    return transports::Ending{false, "ended, nobody knows how"};
+  }
+  if (const std::optional<int> code = program.exit()->exit_code()) {
+    return transports::Ending{*code == 0, "exited with " + std::to_string(*code)};
+  }
+  const int signal = program.exit()->signal().value_or(0);
+  return transports::Ending{false, "was killed by signal " + std::to_string(signal)};
+}
+
+Task<transports::Child> start(Executor executor, shell::Nursery& nursery, std::vector<std::string> argv, int in,
+                              int out, int err) {
+  shell::Launch launch;
+  launch.argv = std::move(argv);
+  launch.env = shell::make_environment(false, {}, std::nullopt);
+  const std::shared_ptr<shell::Program> program =
+      co_await shell::Program::start(executor, nursery, std::move(launch), in, out, err);
+  transports::Child child;
+  child.exited = std::shared_ptr<Event>(program, &program->exited());
+  child.ending = [program] { return ending_of(*program); };
+  co_return child;
+}
+
+}  // namespace
+
+transports::Spawner make_spawner(Executor executor, shell::Nursery& nursery) {
+  return [executor, &nursery](std::vector<std::string> argv, int in, int out, int err) {
+    return start(executor, nursery, std::move(argv), in, out, err);
+  };
+}
+
+}  // namespace rex::cli

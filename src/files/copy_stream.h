@@ -1,0 +1,59 @@
+// How a tree travels as bytes: records, each with its kind and length. Does no I/O. Internal to files/.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/digest.h"
+
+namespace rex::files {
+
+inline constexpr std::size_t max_copy_bytes = 256 << 10;  // of a file, in one record
+inline constexpr std::int64_t max_hole_bytes = 64 << 20;  // in one record: its zeros are hashed like other bytes
+
+/// What a record says; which members count is the kind's.
+struct CopyRecord {
+  enum class Kind : char {
+    directory = 'd',
+    file = 'f',  // its content follows, from `offset` on
+    link = 'l',
+    skipped = 's',  // what cannot be copied: a FIFO, a socket, a device
+    bytes = 'b',    // the next of a file
+    hole = 'h',     // `size` bytes of zeros that take no room
+    end = 'e',      // of a file; `text` is the SHA-256 of its content
+    done = 'z',
+  };
+  Kind kind = Kind::done;
+  std::string path = {};  // relative to what is copied; "" is that itself
+  std::uint32_t mode = 0;
+  timespec mtime{};
+  std::int64_t size = 0;
+  std::int64_t offset = 0;
+  std::string text = {};  // a link's target, a file's hash, its bytes
+};
+
+void append(std::string& stream, const CopyRecord& record);
+
+/// Puts records together from pieces of any size.
+class CopyReader {
+ public:
+  void feed(std::string_view bytes) { buffer_.append(bytes); }
+  /// Nullopt where more is needed. Throws HostProtocol for what is no stream of ours.
+  std::optional<CopyRecord> next();
+  /// The stream was cut; another one begins.
+  void clear() { buffer_.clear(); }
+
+ private:
+  std::string buffer_;  // less than a record, once next() has said nullopt
+};
+
+/// Whether `a` comes before `b` in a stream: a directory before what is in it, else by the bytes of names.
+bool comes_before(std::string_view a, std::string_view b);
+
+/// Adds so many zeros.
+void hash_zeros(Sha256& hash, std::int64_t size);
+
+}  // namespace rex::files

@@ -1,0 +1,270 @@
+#include "files/pack.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "files/copy_stream.h"
+#include "files/entry.h"
+#include "files/glob.h"
+
+namespace rex::files {
+namespace {
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+// Bytes that are hashed in one turn.
+constexpr std::int64_t max_work = 64 << 20;
+
+bool same_time(timespec a, timespec b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; }
+
+}  // namespace
+
+/// One directory's names a level; directories are opened anew by their path, so that depth costs no descriptors.
+class Pack::Walk {
+ public:
+  explicit Walk(PackOptions options) : options_(std::move(options)) {
+    check_path("path", options_.path);
+    for (const std::string& exclude : options_.excludes) {
+      excludes_.emplace_back(exclude);
+    }
+  }
+
+  bool read(std::string& stream, std::size_t bytes) {
+    const std::size_t full = stream.size() + bytes;
+    if (!begun_) {
+      begin(stream);
+      begun_ = true;
+    }
+    worked_ = 0;
+    while (!done_ && stream.size() < full && worked_ < max_work) {
+      if (file_ && offset_ < resume_) {
+        catch_up(stream);
+      } else if (file_) {
+        go_on_in_file(stream);
+      } else if (levels_.empty()) {
+        append(stream, {});
+        done_ = true;
+      } else if (levels_.back().names.empty()) {
+        levels_.pop_back();
+      } else {
+        const std::string path = levels_.back().prefix + levels_.back().names.back();
+        levels_.back().names.pop_back();
+        visit(stream, path);
+      }
+    }
+    return !done_;
+  }
+
+ private:
+  struct Level {
+    std::string prefix;              // "" or ending in a slash
+    std::vector<std::string> names;  // the last one first
+  };
+
+  [[nodiscard]] std::string full(const std::string& path) const {
+    return path.empty() ? options_.path : options_.path + "/" + path;
+  }
+
+  void begin(std::string& stream) {
+    struct ::stat status{};
+    if (::lstat(options_.path.c_str(), &status) != 0) {
+      throw os_error("cannot copy", errno, options_.path);
+    }
+    if (S_ISDIR(status.st_mode)) {
+      if (!options_.recursive) {
+        throw os_error("cannot copy without `recursive`", EISDIR, options_.path);
+      }
+      root_.reset(::open(options_.path.c_str(), O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC));
+      if (!root_) {
+        throw os_error("cannot copy", errno, options_.path);
+      }
+    } else {
+      const SplitPath split = split_path(options_.path);
+      root_.reset(::open(split.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+      name_ = split.name;
+    }
+    visit(stream, "");
+  }
+
+  /// Where it stands with what the other end has already: before it, at it (then `from` may be said), or after it.
+  bool is_there(const std::string& path) const {
+    const auto& after = options_.after;
+    return after && (comes_before(path, after->path) || (path == after->path && after->complete));
+  }
+
+  void visit(std::string& stream, const std::string& path) {
+    const int parent = root_.get();
+    const std::string name = path.empty() ? (name_.empty() ? "." : name_) : path;
+    struct ::stat status{};
+    if (::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno == ENOENT && !path.empty()) {
+        return;  // gone since its directory was read
+      }
+      throw os_error("cannot copy", errno, full(path));
+    }
+    if (!path.empty() &&
+        std::any_of(excludes_.begin(), excludes_.end(), [&](const Glob& g) { return g.matches(path); })) {
+      return;
+    }
+    CopyRecord record{.path = path, .mode = status.st_mode & 01777, .mtime = status.st_mtim};
+    if (S_ISDIR(status.st_mode)) {
+      record.kind = CopyRecord::Kind::directory;
+      enter(path, name);
+    } else if (S_ISLNK(status.st_mode)) {
+      record.kind = CopyRecord::Kind::link;
+      record.text = read_link(parent, name).value_or("");
+    } else if (S_ISREG(status.st_mode)) {
+      open_file(stream, path, name);
+      return;
+    } else {
+      record.kind = CopyRecord::Kind::skipped;
+    }
+    if (!is_there(path)) {
+      append(stream, record);
+    }
+  }
+
+  void enter(const std::string& path, const std::string& name) {
+    Fd fd = open_below(root_.get(), name);
+    const std::unique_ptr<DIR, CloseDirectory> directory(fd ? ::fdopendir(fd.get()) : nullptr);
+    if (!directory) {
+      throw os_error("cannot copy", errno, full(path));
+    }
+    static_cast<void>(fd.release());
+    Level level{path.empty() ? "" : path + "/", {}};
+    errno = 0;
+    while (const dirent* entry = ::readdir(directory.get())) {
+      const std::string child = entry->d_name;
+      if (child != "." && child != "..") {
+        level.names.push_back(child);
+      }
+    }
+    if (errno != 0) {
+      throw os_error("cannot copy", errno, full(path));
+    }
+    std::sort(level.names.begin(), level.names.end(), std::greater<>());
+    levels_.push_back(std::move(level));
+  }
+
+  void open_file(std::string& stream, const std::string& path, const std::string& name) {
+    if (is_there(path)) {
+      return;
+    }
+    OpenFile file = open_regular(root_.get(), name, full(path), O_NOFOLLOW);
+    path_ = path;
+    size_ = file.status.st_size;
+    offset_ = 0;
+    hash_.emplace();
+    file_ = std::move(file.fd);
+    head_ = {.kind = CopyRecord::Kind::file,
+             .path = path,
+             .mode = file.status.st_mode & 01777,
+             .mtime = file.status.st_mtim,
+             .size = size_};
+    const auto& after = options_.after;
+    const bool goes_on = after && path == after->path && after->size == size_ && after->offset <= size_ &&
+                         same_time(after->mtime, file.status.st_mtim);
+    resume_ = goes_on ? after->offset : 0;
+    if (resume_ == 0) {
+      append(stream, head_);
+    }
+  }
+
+  /// Of what the other end has already only the hash is wanted.
+  void catch_up(std::string& stream) {
+    const std::string piece = read_piece(resume_ - offset_);
+    hash_->update(piece);
+    offset_ += static_cast<std::int64_t>(piece.size());
+    worked_ += static_cast<std::int64_t>(piece.size());
+    if (piece.empty()) {  // it has become shorter: from its beginning
+      resume_ = offset_ = 0;
+      hash_.emplace();
+    }
+    if (offset_ == resume_) {
+      head_.offset = offset_;
+      append(stream, head_);
+    }
+  }
+
+  std::string read_piece(std::int64_t most) {
+    std::string piece(static_cast<std::size_t>(std::min<std::int64_t>(most, max_copy_bytes)), '\0');
+    ssize_t size = 0;
+    do {
+      size = ::pread(file_.get(), piece.data(), piece.size(), offset_);
+    } while (size < 0 && errno == EINTR);
+    if (size < 0) {
+      throw os_error("cannot read", errno, full(path_));
+    }
+    piece.resize(static_cast<std::size_t>(size));
+    return piece;
+  }
+
+  void go_on_in_file(std::string& stream) {
+    std::int64_t data = ::lseek(file_.get(), offset_, SEEK_DATA);
+    data = data < 0 ? (errno == ENXIO ? std::max(size_, offset_) : offset_)
+                    : std::min(data, size_);  // other errors: holes are not known
+    if (data > offset_) {
+      const std::int64_t size = std::min(data - offset_, max_hole_bytes);
+      append(stream, {.kind = CopyRecord::Kind::hole, .size = size});
+      hash_zeros(*hash_, size);
+      offset_ += size;
+      worked_ += size;
+      return;
+    }
+    std::int64_t hole = ::lseek(file_.get(), offset_, SEEK_HOLE);
+    hole = hole <= offset_ ? size_ : std::min(hole, size_);
+    std::string piece = offset_ < size_ ? read_piece(hole - offset_) : "";
+    if (!piece.empty()) {
+      hash_->update(piece);
+      offset_ += static_cast<std::int64_t>(piece.size());
+      append(stream, {.kind = CopyRecord::Kind::bytes, .text = std::move(piece)});
+    } else {
+      append(stream, {.kind = CopyRecord::Kind::end, .text = hash_->finish()});
+      file_.reset();
+    }
+  }
+
+  PackOptions options_;
+  std::vector<Glob> excludes_;
+  Fd root_;           // the directory, or the one that holds the file
+  std::string name_;  // of a file in it
+  std::vector<Level> levels_;
+  bool begun_ = false;
+  bool done_ = false;
+
+  std::int64_t worked_ = 0;
+
+  Fd file_;
+  CopyRecord head_;
+  std::int64_t resume_ = 0;  // the other end has what is before
+  std::string path_;
+  std::int64_t size_ = 0;
+  std::int64_t offset_ = 0;
+  std::optional<Sha256> hash_;
+};
+
+Pack::Pack(PackOptions options) : walk_(std::make_unique<Walk>(std::move(options))) {}
+Pack::~Pack() = default;
+
+bool Pack::read(std::string& stream, std::size_t bytes) { return walk_->read(stream, bytes); }
+
+bool is_within(const std::string& to, const std::string& from) {
+  std::error_code ignored;
+  const std::string inner = std::filesystem::weakly_canonical(to, ignored).string() + "/";
+  const std::string outer = std::filesystem::weakly_canonical(from, ignored).string() + "/";
+  return outer != "/" && inner.starts_with(outer);
+}
+
+}  // namespace rex::files

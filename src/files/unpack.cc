@@ -1,0 +1,355 @@
+#include "files/unpack.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "files/copy_stream.h"
+#include "files/entry.h"
+#include "files/tree.h"
+
+namespace rex::files {
+namespace {
+
+Error broken(std::string_view why) { return {Fault::HostProtocol, "a copy arrived broken: " + std::string(why)}; }
+
+/// A path of names alone, as a stream of ours has it.
+void check_relative(std::string_view path) {
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find('/'), path.size());
+    const std::string_view name = path.substr(0, end);
+    if (name.empty() || name == "." || name == ".." || name.find('\0') != name.npos || end + 1 == path.size()) {
+      throw broken("a path that leads elsewhere");
+    }
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+}
+
+}  // namespace
+
+class Unpack::Work {
+ public:
+  explicit Work(UnpackOptions options) : options_(std::move(options)) {
+    check_path("to", options_.path);
+    while (options_.path.size() > 1 && options_.path.ends_with('/')) {
+      options_.path.pop_back();
+    }
+    const SplitPath split = split_path(options_.path);
+    if (split.name.empty() || split.name == "." || split.name == "..") {
+      throw invalid_params("to", "names the root, or ends in a dot name");
+    }
+    name_ = split.name;
+  }
+
+  ~Work() { drop_temporary(); }
+
+  bool write(std::string_view bytes) {
+    reader_.feed(bytes);
+    const std::int64_t enough = worked_ + max_hole_bytes;
+    while (const std::optional<CopyRecord> record = reader_.next()) {
+      take(*record);
+      if (worked_ >= enough) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  [[nodiscard]] bool done() const { return done_; }
+
+  std::optional<CopyPlace> cut() {
+    reader_.clear();
+    resumed_ = true;
+    if (!last_) {
+      return std::nullopt;
+    }
+    if (!file_) {
+      return CopyPlace{*last_, true, 0, 0, {}};
+    }
+    return CopyPlace{*last_, false, offset_, head_.size, head_.mtime};
+  }
+
+  CopyResult result_;
+
+  CopyResult finish() {
+    result_.hash = one_file_ ? file_hash_ : tree_hash_.finish();
+    return result_;
+  }
+
+ private:
+  struct OpenDirectory {
+    std::string path;  // with a slash at its end; "" of the root
+    std::uint32_t mode;
+    timespec mtime;
+  };
+
+  void take(const CopyRecord& record) {
+    using Kind = CopyRecord::Kind;
+    if (std::exchange(resumed_, false) && file_ && (record.kind != Kind::file || record.path != *last_)) {
+      give_up_file();  // it is gone meanwhile
+    }
+    if (done_ || (file_ && record.kind != Kind::bytes && record.kind != Kind::hole && record.kind != Kind::end &&
+                  record.kind != Kind::file)) {
+      throw broken("something out of its order");
+    }
+    switch (record.kind) {
+      case Kind::directory: make_directory(record); break;
+      case Kind::link: make_link(record); break;
+      case Kind::skipped: ++result_.skipped; break;
+      case Kind::file: begin_file(record); return;
+      case Kind::bytes: add_bytes(record.text); return;
+      case Kind::hole: add_hole(record.size); return;
+      case Kind::end: end_file(record.text); return;
+      case Kind::done: end_all(); return;
+    }
+    last_ = record.path;
+  }
+
+  [[nodiscard]] std::string full(const std::string& path) const {
+    return path.empty() ? options_.path : options_.path + "/" + path;
+  }
+
+  /// The directory in which `path` is to be made, and its name there.
+  std::pair<int, std::string> place(const std::string& path) {
+    check_relative(path);
+    leave_directories(path);
+    if (!base_) {
+      open_base();
+    }
+    if (path.empty()) {
+      return {base_.get(), name_};
+    }
+    if (!root_) {
+      throw broken("something in no directory");
+    }
+    const std::size_t slash = path.rfind('/');
+    const std::string parent = slash == path.npos ? "." : path.substr(0, slash);
+    if (parent != parent_path_) {
+      parent_ = open_below(root_.get(), parent);
+      parent_path_ = parent_ ? parent : "";
+    }
+    if (!parent_) {
+      throw os_error("cannot write in", errno, full(parent));
+    }
+    return {parent_.get(), path.substr(slash + 1)};
+  }
+
+  void open_base() {
+    make_parents(options_.path);
+    base_.reset(::open(split_path(options_.path).directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    struct ::stat status{};
+    if (!base_) {
+      throw os_error("cannot open the directory of", errno, options_.path);
+    }
+    if (!options_.overwrite && ::fstatat(base_.get(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
+      throw os_error("cannot copy to", EEXIST, options_.path);
+    }
+  }
+
+  void make_directory(const CopyRecord& record) {
+    const auto [parent, name] = place(record.path);
+    if (::mkdirat(parent, name.c_str(), 0700) != 0) {
+      const int error = errno;
+      struct ::stat status{};
+      const bool there = ::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+      if (error != EEXIST || !options_.overwrite || !there || !S_ISDIR(status.st_mode)) {
+        throw os_error("cannot make the directory", error == EEXIST && there ? ENOTDIR : error, full(record.path));
+      }
+    }
+    if (record.path.empty()) {
+      root_.reset(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+      if (!root_) {
+        throw os_error("cannot open", errno, options_.path);
+      }
+    }
+    directories_.push_back({record.path.empty() ? "" : record.path + "/", record.mode & 01777, record.mtime});
+  }
+
+  /// What `next` is not in has all it gets: now it may become read-only, and its time stays.
+  void leave_directories(const std::string& next) {
+    while (!directories_.empty() && !next.starts_with(directories_.back().path)) {
+      finish_directory();
+    }
+  }
+
+  void finish_directory() {
+    const OpenDirectory& directory = directories_.back();
+    const std::string path = directory.path.empty() ? "." : directory.path.substr(0, directory.path.size() - 1);
+    const Fd fd = open_below(root_.get(), path);
+    const timespec times[2] = {{0, UTIME_OMIT}, directory.mtime};
+    if (!fd || ::futimens(fd.get(), times) != 0 || ::fchmod(fd.get(), directory.mode) != 0) {
+      throw os_error("cannot set the attributes of", errno, full(path == "." ? "" : path));
+    }
+    directories_.pop_back();
+  }
+
+  void make_link(const CopyRecord& record) {
+    const auto [parent, name] = place(record.path);
+    const std::string temporary = options_.overwrite ? new_name() : name;
+    if (::symlinkat(record.text.c_str(), parent, temporary.c_str()) != 0) {
+      throw os_error("cannot make the link", errno, full(record.path));
+    }
+    const timespec times[2] = {{0, UTIME_OMIT}, record.mtime};
+    ::utimensat(parent, temporary.c_str(), times, AT_SYMLINK_NOFOLLOW);
+    if (options_.overwrite && ::renameat(parent, temporary.c_str(), parent, name.c_str()) != 0) {
+      const int error = errno;
+      ::unlinkat(parent, temporary.c_str(), 0);
+      throw os_error("cannot replace", error, full(record.path));
+    }
+  }
+
+  static std::string new_name() { return ".rex-copy-" + random_hex(8); }
+
+  void begin_file(const CopyRecord& record) {
+    if (file_ && record.path == *last_ && record.offset == offset_) {
+      return;  // it goes on
+    }
+    if (record.offset != 0) {
+      throw broken("a file that begins in its middle");
+    }
+    if (file_) {
+      if (record.path != *last_) {
+        throw broken("a file without its end");
+      }
+      give_up_file();  // it was changed since; from its beginning, then
+    }
+    const auto [parent, name] = place(record.path);
+    in_.reset(::fcntl(parent, F_DUPFD_CLOEXEC, 0));
+    temporary_ = new_name();
+    file_.reset(::openat(parent, temporary_.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0600));
+    if (!file_ || !in_) {
+      const int error = errno;
+      temporary_.clear();
+      throw os_error("cannot create", error, full(record.path));
+    }
+    target_ = name;
+    head_ = record;
+    last_ = record.path;
+    offset_ = 0;
+    hash_.emplace();
+  }
+
+  void require_file() const {
+    if (!file_) {
+      throw broken("bytes of no file");
+    }
+  }
+
+  void add_bytes(std::string_view bytes) {
+    require_file();
+    hash_->update(bytes);
+    while (!bytes.empty()) {
+      const ssize_t size = ::pwrite(file_.get(), bytes.data(), bytes.size(), offset_);
+      if (size < 0 && errno != EINTR) {
+        throw os_error("cannot write", errno, full(*last_));
+      }
+      const std::int64_t written = std::max<ssize_t>(size, 0);
+      bytes.remove_prefix(static_cast<std::size_t>(written));
+      offset_ += written;
+      result_.bytes += written;
+    }
+  }
+
+  void add_hole(std::int64_t size) {
+    require_file();
+    if (size > head_.size - offset_ || size > max_hole_bytes) {
+      throw broken("a hole beyond the end");
+    }
+    worked_ += size;
+    hash_zeros(*hash_, size);
+    offset_ += size;
+    result_.bytes += size;
+  }
+
+  void end_file(const std::string& hash) {
+    require_file();
+    const std::string mine = hash_->finish();
+    if (mine != hash) {
+      throw broken("the bytes of " + printable(full(*last_)) + " are not those that were sent");
+    }
+    const timespec times[2] = {{0, UTIME_OMIT}, head_.mtime};
+    if (::ftruncate(file_.get(), offset_) != 0 || ::fchmod(file_.get(), head_.mode & 01777) != 0 ||
+        ::futimens(file_.get(), times) != 0) {
+      throw os_error("cannot write", errno, full(*last_));
+    }
+    const unsigned flags = options_.overwrite ? 0 : RENAME_NOREPLACE;
+    if (::renameat2(in_.get(), temporary_.c_str(), in_.get(), target_.c_str(), flags) != 0) {
+      throw os_error("cannot put into place", errno, full(*last_));
+    }
+    temporary_.clear();
+    file_.reset();
+    ++result_.files;
+    one_file_ = last_->empty();
+    file_hash_ = mine;
+    tree_hash_.update(mine + "  " + *last_ + "\n");
+  }
+
+  void end_all() {
+    while (!directories_.empty()) {
+      finish_directory();
+    }
+    if (!base_) {
+      throw broken("nothing in it");
+    }
+    ::syncfs(root_ ? root_.get() : base_.get());  // once, not for every file
+    done_ = true;
+  }
+
+  void give_up_file() {
+    drop_temporary();
+    result_.bytes -= std::exchange(offset_, 0);
+  }
+
+  void drop_temporary() {
+    file_.reset();
+    if (!temporary_.empty()) {
+      ::unlinkat(in_.get(), temporary_.c_str(), 0);
+      temporary_.clear();
+    }
+  }
+
+  UnpackOptions options_;
+  std::string name_;
+  CopyReader reader_;
+  Fd base_;  // where `to` is made
+  Fd root_;  // `to`, where it is a directory
+  Fd parent_;
+  std::string parent_path_;
+  std::vector<OpenDirectory> directories_;  // each in the one before
+  std::optional<std::string> last_;         // the last entry that came, complete unless file_
+  bool done_ = false;
+  bool resumed_ = false;  // what comes next is of another stream
+  std::int64_t worked_ = 0;
+
+  CopyRecord head_;
+  Fd file_;
+  Fd in_;  // its directory
+  std::string temporary_;
+  std::string target_;
+  std::int64_t offset_ = 0;
+  std::optional<Sha256> hash_;
+  bool one_file_ = false;
+  std::string file_hash_;
+  Sha256 tree_hash_;
+};
+
+Unpack::Unpack(UnpackOptions options) : work_(std::make_unique<Work>(std::move(options))) {}
+Unpack::~Unpack() = default;
+
+bool Unpack::write(std::string_view bytes) { return work_->write(bytes); }
+bool Unpack::done() const { return work_->done(); }
+std::optional<CopyPlace> Unpack::cut() { return work_->cut(); }
+std::int64_t Unpack::files() const { return work_->result_.files; }
+std::int64_t Unpack::bytes() const { return work_->result_.bytes; }
+CopyResult Unpack::result() { return work_->finish(); }
+
+}  // namespace rex::files

@@ -1,0 +1,58 @@
+// `file/copy`, the end that writes: a stream of bytes becomes a tree again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "files/pack.h"
+
+namespace rex::files {
+
+struct UnpackOptions {
+  std::string path = {};
+  bool overwrite = false;  // else EEXIST where anything is there already
+};
+
+struct CopyResult {
+  std::int64_t files = 0;
+  std::int64_t bytes = 0;    // of their contents, holes included
+  std::int64_t skipped = 0;  // FIFOs, sockets and devices
+  std::string hash;  // SHA-256: of the one file; of a tree, of the lines "HASH  PATH\n" of its files, in its order
+};
+
+/// The stream may come from anybody: nothing is written but below `path`, and through no symbolic link there. Each file
+/// is its old self or its new one, whose bytes have the hash that the other end read; the tree as a whole is not one
+/// step. What is in the way is replaced with `overwrite`, but for a directory by something else or something else by a
+/// directory; a directory that is there stays, with what else is in it. Directories above `path` are made.
+/// On an error what was written stays, but for the file it was at.
+class Unpack {
+ public:
+  /// Throws InvalidParams. Touches no file.
+  explicit Unpack(UnpackOptions options);
+  ~Unpack();
+  Unpack(const Unpack&) = delete;
+  Unpack& operator=(const Unpack&) = delete;
+
+  /// The next bytes of the stream, in pieces of any size. False where it wants to be called again first, with none:
+  /// they mean much work. Throws OsError; HostProtocol for what is no such stream, or where a file's bytes are not
+  /// those that were sent.
+  bool write(std::string_view bytes);
+  /// All of the stream has come, and is on disk.
+  [[nodiscard]] bool done() const;
+  /// The stream was cut: where another one is to begin. What came of an unfinished record is forgotten.
+  std::optional<CopyPlace> cut();
+  /// So far.
+  [[nodiscard]] std::int64_t files() const;
+  [[nodiscard]] std::int64_t bytes() const;
+  /// Of what is done; to be asked for once.
+  CopyResult result();
+
+ private:
+  class Work;
+  std::unique_ptr<Work> work_;
+};
+
+}  // namespace rex::files

@@ -1,0 +1,180 @@
+#include "methods/keepers.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "transports/unix.h"
+
+namespace rex::methods {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t digits_of_name = 16;
+constexpr std::string_view socket_suffix = ".sock";
+
+// A process that is too busy for a listing does not hold up the others' sessions for longer.
+constexpr Milliseconds list_patience{2000};
+
+// The kernel tells at once when a process of this machine has ended; none is woken to be asked.
+constexpr Milliseconds keep_alive{std::chrono::hours(24)};
+
+const std::string* text(const json& params, const char* member) {
+  const auto found = params.is_object() ? params.find(member) : params.end();
+  return found != params.end() && found->is_string() ? &found->get_ref<const std::string&>() : nullptr;
+}
+
+bool is_for_daemon(const json& params) {
+  const std::string* const lifetime = text(params, "lifetime");
+  return lifetime != nullptr && *lifetime == "daemon";
+}
+
+std::string path_of(const std::string& socket) { return transports::lasting_directory() + "/" + socket; }
+
+bool is_kept(const std::string& session) { return access(path_of(keeper_socket(session)).c_str(), F_OK) == 0; }
+
+/// Whether a process listens there; what a dead one left is removed. Throws NotPermitted where others could listen.
+bool is_alive(Executor executor, const std::string& socket) {
+  const transports::PrivateDirectory directory(transports::lasting_directory());
+  return transports::dial_or_bury(executor, directory, socket) != nullptr;
+}
+
+/// The sockets of all that keep a session. Throws what opening the directory throws.
+std::vector<std::string> living(Executor executor) {
+  const std::string path = transports::lasting_directory();
+  if (access(path.c_str(), F_OK) != 0) {
+    return {};  // it is not made for a question
+  }
+  const transports::PrivateDirectory directory(path);
+  std::vector<std::string> all = directory.names(socket_suffix);
+  std::erase_if(all, [&](const std::string& socket) {
+    return !socket.starts_with(keeper_prefix) || transports::dial_or_bury(executor, directory, socket) == nullptr;
+  });
+  return all;
+}
+
+Error exists(const std::string& session) {
+  return Error(Fault::SessionExists, "session " + printable(session) + " exists already");
+}
+
+}  // namespace
+
+std::string keeper_socket(std::string_view session) {
+  Sha256 digest;
+  digest.update(session);
+  return std::string(keeper_prefix) + digest.finish().substr(0, digits_of_name) + std::string(socket_suffix);
+}
+
+bool Keepers::concerns(std::string_view method, const json& params) const {
+  if (!method.starts_with("session/")) {
+    return false;
+  }
+  if (method == "session/create" && is_for_daemon(params)) {
+    return true;
+  }
+  const std::string* const session = text(params, "session");
+  return session != nullptr && !sessions_.contains(*session) && is_kept(*session);
+}
+
+Task<json> Keepers::place_for_new(json params) {
+  if (params.contains("session") && text(params, "session") == nullptr) {
+    co_return params;  // what is wrong with it is said by whoever reads it
+  }
+  if (!params.contains("session")) {
+    params["session"] = "d-" + random_hex(4);
+  }
+  const std::string session = params["session"].get<std::string>();
+  if (sessions_.contains(session)) {
+    throw exists(session);
+  }
+  if (!is_alive(executor_, keeper_socket(session))) {
+    co_await start_(session);
+  }
+  co_return params;
+}
+
+Task<relay::Elsewhere::Place> Keepers::find(std::string method, json params, rpc::Call& /*call*/) {
+  if (method == "session/create") {
+    if (!is_for_daemon(params)) {
+      throw exists(params["session"].get<std::string>());
+    }
+    params = co_await place_for_new(std::move(params));
+  }
+  const std::string* const session = text(params, "session");
+  if (session == nullptr) {
+    co_return Place{"", std::move(params)};
+  }
+  const std::string socket = keeper_socket(*session);
+  const std::string host = "/" + socket;
+  const std::optional<relay::Known> target = known(host);
+  const std::shared_ptr<relay::Link> link = target ? hosts_.shared(host, target->target) : nullptr;
+  if (!(link && link->is_up()) && !is_alive(executor_, socket)) {
+    throw Error(Fault::SessionNotFound,
+                "there is no session " + printable(*session) + " any more: the process that kept it was ended");
+  }
+  co_return Place{host, std::move(params)};
+}
+
+std::optional<relay::Known> Keepers::known(const std::string& host) {
+  const std::string path = path_of(host.substr(1));
+  if (access(path.c_str(), F_OK) != 0) {
+    return std::nullopt;
+  }
+  relay::Target target;
+  target.url = "unix://" + path;
+  target.install = false;
+  return relay::Known{std::move(target), keep_alive};
+}
+
+struct Keepers::Asked {
+  std::size_t open = 0;
+  Listed listed;
+  Event changed;
+};
+
+Task<> Keepers::ask(std::shared_ptr<Asked> asked, relay::Hosts& hosts, std::string host, rpc::Call& call) {
+  const std::shared_ptr<relay::Channel> channel = co_await hosts.channel(std::move(host), call);
+  const json answer = co_await channel->forward("session/list", json::object(), "", call);
+  for (const json& info : answer.at("sessions")) {
+    asked->listed.sessions.push_back(info);
+  }
+}
+
+Task<Keepers::Listed> Keepers::list(rpc::Call& call) {
+  const auto asked = std::make_shared<Asked>();
+  std::vector<std::string> sockets;
+  try {
+    sockets = living(executor_);
+  } catch (const Error& error) {
+    asked->listed.problem = error.message();
+  }
+  for (const std::string& socket : sockets) {
+    ++asked->open;
+    spawn(executor_, ask(asked, hosts_, "/" + socket, call), [asked](std::exception_ptr failure) {
+      --asked->open;
+      if (failure) {
+        asked->listed.problem = "a process that keeps sessions did not answer";
+      }
+      asked->changed.notify();
+    });
+  }
+  Waiter waiter(executor_);
+  waiter.subscribe(asked->changed);
+  waiter.subscribe(call.cancel().changed());
+  const TimePoint deadline = Clock::now() + list_patience;
+  while (asked->open != 0 && !call.cancel() && Clock::now() < deadline) {
+    co_await waiter.until(deadline);
+  }
+  if (asked->open != 0) {
+    asked->listed.problem = "a process that keeps sessions did not answer";
+  }
+  co_return asked->listed;
+}
+
+}  // namespace rex::methods

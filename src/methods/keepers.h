@@ -1,0 +1,58 @@
+// Sessions that other processes of this user keep (`lifetime: "daemon"`): found by the sockets of those processes in
+// the lasting directory, and reached through the relay as hosts without a name. Must not know how such a process is
+// started.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "relay/hosts.h"
+#include "relay/router.h"
+#include "shell/sessions.h"
+
+namespace rex::methods {
+
+/// The socket of the process that keeps the session of this name, in the lasting directory.
+std::string keeper_socket(std::string_view session);
+
+/// What such sockets begin with; to people it is the instance whose sessions they are: `daemon/main`.
+inline constexpr std::string_view keeper_prefix = "daemon-";
+
+class Keepers final : public relay::Elsewhere {
+ public:
+  /// Returns once the process for a session of this name listens, or another one that was faster. Throws StartFailed.
+  using Start = std::function<Task<>(std::string session)>;
+
+  /// What is passed by reference must outlive it.
+  Keepers(Executor executor, relay::Hosts& hosts, const shell::Sessions& sessions, Start start)
+      : executor_(executor), hosts_(hosts), sessions_(sessions), start_(std::move(start)) {}
+
+  [[nodiscard]] bool concerns(std::string_view method, const nlohmann::json& params) const override;
+  /// Starts the process where the request is a create. Throws SessionExists, SessionNotFound, StartFailed.
+  Task<Place> find(std::string method, nlohmann::json params, rpc::Call& call) override;
+
+  /// How an unnamed host is reached; nullopt when it is gone.
+  [[nodiscard]] static std::optional<relay::Known> known(const std::string& host);
+
+  struct Listed {
+    nlohmann::json sessions = nlohmann::json::array();  // of SessionInfo
+    std::string problem;                                // who did not answer; empty where all did
+  };
+  /// What all of them keep.
+  Task<Listed> list(rpc::Call& call);
+
+ private:
+  struct Asked;
+  static Task<> ask(std::shared_ptr<Asked> asked, relay::Hosts& hosts, std::string host, rpc::Call& call);
+  Task<nlohmann::json> place_for_new(nlohmann::json params);
+
+  Executor executor_;
+  relay::Hosts& hosts_;
+  const shell::Sessions& sessions_;
+  Start start_;
+};
+
+}  // namespace rex::methods
