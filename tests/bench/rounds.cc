@@ -1,6 +1,8 @@
 // Round trips, one subject after the other in small batches, so that whatever else the machine does meets all alike.
 // Prints one line a subject: name, samples, median and 99th percentile in µs, CPU in µs a round trip of the caller, of
 // what it called, and of the shell therein. Must not judge: bench.py knows the targets.
+#include <sys/mman.h>
+
 #include <functional>
 #include <memory>
 
@@ -33,6 +35,70 @@ std::unique_ptr<RawPty> bare_shell(const std::vector<std::string>& argv, const s
   pty->read_to('\n');
   return pty;
 }
+
+/// The least that still knows what a session/run knows: bash reads its lines from a pipe, takes the command as data
+/// from a memory file, with the terminal for its stdin, and reports code and directory on a pipe of its own. That is
+/// what exact codes and untyped commands ask of a shell, without us around it.
+class BareDriver {
+ public:
+  BareDriver() {
+    int lines[2];
+    int reports[2];
+    if (pipe2(lines, O_CLOEXEC) != 0 || pipe2(reports, O_CLOEXEC) != 0) {
+      fail("pipe2");
+    }
+    to_ = lines[1];
+    from_ = reports[0];
+    command_ = memfd_create("command", MFD_CLOEXEC);
+    termios modes{};
+    cfmakeraw(&modes);
+    pid_ = forkpty(&master_, nullptr, &modes, nullptr);
+    if (pid_ == 0) {
+      dup2(lines[0], 0);
+      setenv("PS1", "", 1);
+      execlp("bash", "bash", "--norc", "--noprofile", "--noediting", "-i", nullptr);
+      _exit(127);
+    }
+    close(lines[0]);
+    report_writer_ = reports[1];
+    const std::string here = "/proc/" + std::to_string(getpid()) + "/fd/";
+    line_ = ". " + here + std::to_string(command_) + " </dev/tty; printf '%s %s\\0' \"$?\" \"$PWD\" >|" + here +
+            std::to_string(report_writer_) + "\n";
+    write_whole(to_, "set +o history; unset MAILCHECK PROMPT_COMMAND; PS1=\n");
+  }
+  ~BareDriver() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    for (const int fd : {to_, from_, command_, master_, report_writer_}) {
+      close(fd);
+    }
+  }
+  BareDriver(const BareDriver&) = delete;
+  BareDriver& operator=(const BareDriver&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+  void round() {
+    if (ftruncate(command_, 0) != 0 || pwrite(command_, "true\n", 5, 0) != 5) {
+      fail("memory file");
+    }
+    write_whole(to_, line_);
+    char report[4096];
+    const ssize_t n = read(from_, report, sizeof report);
+    if (n < 3 || report[0] != '0' || report[n - 1] != '\0') {
+      fail("no report");
+    }
+  }
+
+ private:
+  int to_ = -1;
+  int from_ = -1;
+  int command_ = -1;
+  int master_ = -1;
+  int report_writer_ = -1;
+  pid_t pid_ = -1;
+  std::string line_;
+};
 
 double cpu_of_all(const std::vector<pid_t>& processes) {
   double sum = 0;
@@ -93,6 +159,7 @@ int main_of(const std::string& program, int rounds) {
   const auto bytes = std::make_unique<RawPty>(std::vector<std::string>{"/proc/self/exe", "--answer-bytes"});
   const auto bash = bare_shell({"bash", "--norc", "--noprofile", "--noediting", "-i"}, "set +o history; ");
   const auto dash = bare_shell({"dash", "-i"}, "");
+  BareDriver driver;
   Server for_bash(program);
   Server for_dash(program);
   Server for_zsh(program);
@@ -112,6 +179,7 @@ int main_of(const std::string& program, int rounds) {
   std::vector<Subject> subjects;
   subjects.push_back(on_pty("pty-byte", *bytes, "\n"));
   subjects.push_back(on_pty("pty-bash", *bash, "true;echo\n"));
+  subjects.push_back({"driver-bash", 1, [&driver] { driver.round(); }, {driver.pid()}, driver.pid()});
   subjects.push_back(session_run(for_bash, "bash"));
   subjects.push_back(on_pty("pty-dash", *dash, "true;echo\n"));
   subjects.push_back(session_run(for_dash, "dash"));

@@ -245,7 +245,10 @@ class Server {
   /// One request and its answer, in which `expected` must occur.
   std::string_view call(std::string_view method, std::string_view params, std::string_view expected) {
     send(++id_, method, params);
-    const std::string_view answer = receive();
+    std::string_view answer = receive();
+    while (answer.starts_with(R"({"jsonrpc":"2.0","method":)")) {  // news
+      answer = receive();
+    }
     if (answer.find("\"id\":" + std::to_string(id_)) == std::string_view::npos ||
         answer.find(expected) == std::string_view::npos) {
       fail(std::string(method) + ": " + std::string(answer.substr(0, 2000)));

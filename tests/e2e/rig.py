@@ -16,7 +16,7 @@ import tempfile
 import time
 import unittest
 
-os.environ.setdefault("REX_TEST_DEADLINE", "20")
+os.environ.setdefault("REX_TEST_DEADLINE", "60")
 # Shells that a test types to keep a history as for a person: not in the home of whoever runs the tests.
 os.environ["HOME"] = tempfile.mkdtemp(prefix="rex-home-")
 atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
@@ -56,7 +56,7 @@ def in_shells(*shells, **options):
     return decorate
 
 
-def until(fact, seconds=10.0):
+def until(fact, seconds=30.0):
     """Waits until fact() is true; returns what it was at last."""
     end = time.monotonic() + seconds
     while True:

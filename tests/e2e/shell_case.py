@@ -19,7 +19,7 @@ from rex import Rex, RpcError  # noqa: E402
 PYTHON = os.path.realpath(sys.executable)
 # What a shell says of a job that a command itself waits for with `wait`: its own output, or nothing.
 NOTICE = r"(\[\d+\].*\n)?"
-PATIENCE_MS = 10_000  # for what must end; nothing that works comes near it
+PATIENCE_MS = 30_000  # for what must end; nothing that works comes near it
 
 
 def clean_environment(home, **more):
@@ -34,7 +34,7 @@ def is_alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone before the look, or during it
         return False
 
 

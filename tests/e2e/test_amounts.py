@@ -13,8 +13,8 @@ import subprocess
 import unittest
 
 from rig import (
-    LONG, Rex, RexCase, RpcError, amount, binary, descriptors, family, in_shells, is_sanitized, memory, needs, until,
-    zombies,
+    LONG, Rex, RexCase, RpcError, amount, binary, descriptors, family, in_shells, is_sanitized, memory, needs, status_of,
+    until, zombies,
 )
 
 MIB = 1 << 20
@@ -34,6 +34,17 @@ def ptys(pid):
     return held
 
 
+def wakings(pids):
+    """How often these processes have slept and been woken."""
+    return sum(int(status_of(pid).get("voluntary_ctxt_switches", 0)) for pid in pids)
+
+
+def share_of_memory(pid):
+    """In bytes: its own pages, and its part of those it shares."""
+    text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    return 1024 * int(next(line for line in text.splitlines() if line.startswith("Pss:")).split()[1])
+
+
 class Sessions(RexCase):
     @staticmethod
     def all_at_most(bounds, values):
@@ -48,7 +59,7 @@ class Sessions(RexCase):
 
     def test_a_thousand_sessions_are_served_and_all_they_took_is_given_back(self):
         rex, fresh = self.spawn(), 0
-        pid, names = rex.process.pid, [f"n{number}" for number in range(amount(100, 1000))]
+        pid, names = rex.pid, [f"n{number}" for number in range(amount(100, 1000))]
         for _ in range(2):  # what is kept after the first time is kept for the next
             rex.session("warm", shell="dash").call("close")
             fresh = fresh or memory(pid, "VmRSS")
@@ -86,7 +97,7 @@ class Sessions(RexCase):
 
     def test_S25_sessions_that_come_and_go_quickly_leave_nothing(self):
         rex = self.spawn()
-        pid = rex.process.pid
+        pid = rex.pid
 
         def turnover(count):
             for number in range(count):
@@ -108,7 +119,7 @@ class Sessions(RexCase):
     def test_our_descriptors_go_up_to_the_hard_limit_and_programs_keep_the_soft_one(self):
         rex = self.spawn(argv=["sh", "-c", f"ulimit -Sn 200; exec {binary()}"])
         self.create(rex, [f"n{number}" for number in range(40)], shell="dash")
-        self.assertGreater(descriptors(rex.process.pid), 200)
+        self.assertGreater(descriptors(rex.pid), 200)
         self.assertEqual(rex.call("session/run", session="n39", command="ulimit -Sn")["output"], "200\n")
         self.assertEqual(rex.call("process/run", command="ulimit -Sn")["stdout"], "200\n")
 
@@ -116,7 +127,7 @@ class Sessions(RexCase):
     def test_without_descriptors_left_a_start_is_refused_and_all_else_goes_on(self):
         rex = self.spawn(argv=["sh", "-c", f"ulimit -n 100; exec {binary()}"])
         first = rex.session("first", shell="dash")
-        before, error = descriptors(rex.process.pid), None
+        before, error = descriptors(rex.pid), None
         made = []
         while error is None and len(made) < 100:
             try:
@@ -130,9 +141,58 @@ class Sessions(RexCase):
         for name in made:
             self.ended(rex.call("session/run", session=name, command="echo on"), output="on\n")
             self.assertEqual(rex.call("session/close", session=name)["survivors"], [])
-        given_back = until(lambda: descriptors(rex.process.pid) <= before + OWN)
-        self.assertTrue(given_back, (descriptors(rex.process.pid), before))
+        given_back = until(lambda: descriptors(rex.pid) <= before + OWN)
+        self.assertTrue(given_back, (descriptors(rex.pid), before))
         self.ended(rex.session("again", shell="dash").run("true"))
+
+    @needs("unshare", "mount", "setpriv")
+    @unittest.skipUnless(can("unshare", "-m", "true"), "cannot run here: no mount namespace may be made")
+    def test_E13_where_no_terminal_may_be_made_the_reason_is_told_and_pipes_work(self):
+        """As somebody for whom /dev/ptmx is closed, and where what is there is none."""
+        (self.folder / "closed").touch(mode=0)
+        self.folder.chmod(0o755)
+        user = "setpriv --reuid=65531 --regid=65531 --clear-groups"
+        for ptmx, program, name in ((self.folder / "closed", f"{user} {binary()}", "EACCES"),
+                                    ("/dev/null", binary(), "EINVAL")):
+            with self.subTest(name):
+                rex = self.spawn(argv=["unshare", "-m", "sh", "-c", f"mount --bind {ptmx} /dev/ptmx && exec {program}"],
+                                 cwd="/")
+                error = self.refused("OsError", rex.call, "session/create", session="s", shell="dash")
+                self.assertEqual([error.data[key] for key in ("name", "path", "executed")], [name, "/dev/ptmx", "no"])
+                self.assertIn("tty: false", error.message)
+                self.assertEqual(rex.call("process/run", command="echo hi")["stdout"], "hi\n")
+                pipes = rex.session("s", argv=["cat"], tty=False)
+                pipes.call("write", data="x\n")
+                self.assertEqual(pipes.call("wait", any=[{"match": "x"}], waitMs=10_000)["met"], 0)
+
+    def test_J2_idle_sessions_wake_nobody_and_take_little(self):
+        rex, count = self.spawn(), amount(50, 500)
+        names = [f"n{number}" for number in range(count)]
+        self.create(rex, names, shell="dash")
+        for name in names:
+            self.ended(rex.call("session/run", session=name, command="true"))
+        pids = [rex.pid, *family(rex.pid)]
+
+        def at_rest():
+            before = wakings(pids)
+            rex.call("session/wait", session=names[0], any=[{"match": "never"}], waitMs=500)
+            return wakings(pids) - before <= 8  # that call's own
+
+        self.assertTrue(until(at_rest, 20), "idle sessions wake somebody")
+        if not is_sanitized():
+            self.assertLess(sum(map(share_of_memory, pids)), 10 * MIB + count * MIB // 2)
+
+    @needs("setpriv")
+    @unittest.skipIf(is_sanitized(), "cannot run here: a sanitizer takes more memory than the program")
+    def test_J9_an_instance_for_each_of_many_users_fits_into_a_small_machine(self):
+        """A hundred of them in a gigabyte, each with a session that has run something."""
+        users, took = amount(8, 100), 0
+        for user in range(users):
+            own = ["setpriv", f"--reuid={62000 + user}", f"--regid={62000 + user}", "--clear-groups"]
+            rex = self.spawn(argv=[*(own if os.getuid() == 0 else []), binary()], cwd="/")
+            self.ended(rex.session("main").run("seq 100000; cat /proc/self/status"))
+            took += sum(share_of_memory(pid) for pid in [rex.process.pid, *family(rex.process.pid)])
+        self.assertLess(took / users, 10 * MIB)
 
     @needs("unshare", "mount")
     @unittest.skipUnless(can("unshare", "-m", "true"), "cannot run here: no mount namespace may be made")
@@ -170,12 +230,12 @@ class Journals(RexCase):
         source = "import os, random\nb = random.Random(7).randbytes(1 << 20)\n"
         (self.folder / "out.py").write_text(f"{source}for _ in range({size >> 20}): os.write(1, b)\n")
         session.run("true")
-        before = memory(rex.process.pid, "VmHWM")
+        before = memory(rex.pid, "VmHWM")
         result = self.ended(session.run(f"python3 {self.folder}/out.py", view="raw"), totalBytes=size)
         self.assertEqual(result["next"] - result["from"], size)
         self.assertEqual(result["omitted"]["bytes"], result["omitted"]["to"] - result["omitted"]["from"])
         if not is_sanitized():
-            self.assertLess(memory(rex.process.pid, "VmHWM") - before, 8 * MIB)
+            self.assertLess(memory(rex.pid, "VmHWM") - before, 8 * MIB)
         info = session.call("info")
         self.assertEqual(info["next"] - info["oldest"], amount(16, 256) * MIB)
         block = random.Random(7).randbytes(MIB)
@@ -186,14 +246,14 @@ class Journals(RexCase):
         self.assertEqual(self.digest(session, info["oldest"], info["next"]), expected.hexdigest())
         self.refused("OffsetGone", session.call, "read", offset=info["oldest"] - 1)
         if not is_sanitized():  # an answer of a megabyte is some megabytes more
-            self.assertLess(memory(rex.process.pid, "VmHWM") - before, 20 * MIB)
+            self.assertLess(memory(rex.pid, "VmHWM") - before, 20 * MIB)
 
     def test_the_memory_of_all_journals_together_is_bounded_and_no_byte_is_lost_by_it(self):
         """Each of these would keep a megabyte in memory, were it alone."""
         bound, count, size = amount(2, 64) * MIB, amount(10, 200), 1_500_000
         rex = self.spawn(argv=[binary(), "--journal-memory", str(bound)])
         self.assertEqual(rex.call("initialize")["limits"]["journalMemoryBytes"], bound)
-        pid, sessions = rex.process.pid, [self.fresh("dash", rex=rex) for _ in range(count)]
+        pid, sessions = rex.pid, [self.fresh("dash", rex=rex) for _ in range(count)]
         before = memory(pid, "VmRSS")
         quiet = {"view": "raw", "maxOutputBytes": 100}
         command = f"head -c {size} /dev/zero | tr '\\0' z"
@@ -236,7 +296,7 @@ class Journals(RexCase):
         session = self.fresh("bash", rex=rex)
 
         def spools():
-            links = pathlib.Path(f"/proc/{rex.process.pid}/fd").iterdir()
+            links = pathlib.Path(f"/proc/{rex.pid}/fd").iterdir()
             return [link for link in links if os.readlink(link).startswith(str(place))]
 
         session.run("head -c 500000 /dev/zero | tr '\\0' x")

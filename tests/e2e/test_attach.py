@@ -113,6 +113,36 @@ class Following(WatchCase):
             rest, at = rest[gap["from"] - at:], gap["to"]
         self.assertEqual(rest, b"")
 
+    def test_a_journal_that_blocks_loses_nothing_and_holds_up_only_its_program(self):
+        expected = "".join(f"{number}\n" for number in range(1, 600_001)).encode()
+        for label, options, command in (("terminal", {"shell": "bash"}, "seq 600000"),
+                                        ("pipes", {"shell": None, "argv": ["seq", "600000"], "tty": False}, None)):
+            with self.subTest(label):
+                session = self.fresh(journalBytes=1 << 20, onFull="block", **options)
+                if command:
+                    session.run(command, waitMs=0)
+                full = session.call("wait", any=[{"bytes": (1 << 20) - (256 << 10)}], waitMs=20_000)
+                self.assertEqual(full["met"], 0)
+                info = session.call("info")
+                self.assertEqual(info["oldest"], 0)
+                self.assertLess(info["next"], 1 << 20)
+                self.assertEqual(session.call("wait", any=[{"exit": True}], waitMs=50)["met"], None)
+                first = session.call("read", offset=0, maxBytes=700_000)  # what is read makes room, too
+                one = Attached(self.feed(), session.name, offset=first["next"])
+                one.until(lambda one=one: one.next >= len(expected))
+                self.assertEqual(first["data"].encode() + one.data, expected)
+                self.assertEqual(one.gaps, [])
+                self.assertEqual(session.call("wait", any=[{"exit": True}])["result"]["exitCode"], 0)
+
+    def test_a_journal_that_blocks_holds_up_no_interrupt(self):
+        session = self.fresh(journalBytes=1 << 20, onFull="block")
+        session.run("yes", waitMs=0)
+        self.assertEqual(session.call("wait", any=[{"bytes": (1 << 20) - (256 << 10)}], waitMs=20_000)["met"], 0)
+        self.assertEqual(session.call("interrupt", graceMs=20_000)["state"], "ready")
+        self.ended(session.run("echo on"), output="on\n")
+        self.assertEqual(session.call("info")["oldest"], 0)
+        self.refused("InvalidParams", self.fresh, journalBytes=4096, onFull="block")
+
     def test_the_end_of_a_program_is_told_before_the_end_of_its_output(self):
         for command, members in (("printf bye; exit 3", {"exitCode": 3}),
                                  ("printf bye; kill -9 $$", {"signal": "KILL"})):
@@ -215,6 +245,20 @@ class Happenings(WatchCase):
         self.assertEqual(next(e for e in one.events if e["event"] == "cwd")["cwd"], "/")
         states = [e["state"] for e in one.events if e["event"] == "stateChanged"]
         self.assertTrue(all(a != b for a, b in zip(states, states[1:])), states)
+
+    def test_a_title_and_a_bell_are_told_when_they_come_and_what_is_none_is_not(self):
+        session = self.fresh()
+        one = Attached(self.feed(), session.name)
+        for text in (r"a\033]0;build ä\007b", r"\033]2;done\033\\c", r"\033]1;icon\007\033]52;c;aGk=\007", r"\033P\007\033\\",
+                     r"ring\007", r"\033]2;done\007", r"\033]2;\302\2332J\007"):
+            session.run(f"printf '{text}'")
+        one.event("jobEnded", job="7")
+        told = [each for each in one.events if each["event"] in ("title", "bell")]
+        self.assertEqual([(each["event"], each.get("title")) for each in told],
+                         [("title", "build ä"), ("title", "done"), ("bell", None), ("title", "2J")])
+        journal = session.read_all()
+        for each, mark in zip(told, (b"\007b", b"\033\\c", b"ring\007", b"2J\007")):
+            self.assertEqual(each["offset"], journal.index(mark) + len(mark))
 
     def test_a_subscription_to_all_has_no_output_and_knows_sessions_to_come(self):
         feed = self.feed()
@@ -322,6 +366,40 @@ class Typing(WatchCase):
         self.assertTrue(pending.result()["output"].endswith("got it\n"))
 
 
+class OnATerminal(WatchCase):
+    def test_line_feeds_get_the_carriage_return_that_an_agents_terminal_leaves_out(self):
+        session = self.fresh()
+        feed = self.feed()
+        shown = Attached(feed, session.name, newline="terminal")
+        raw = Attached(feed, session.name)
+        session.run("seq 20000")
+        for each in (shown, raw):
+            each.until(lambda each=each: each.next == 108894)
+        self.assertEqual(shown.data, raw.data.replace(b"\n", b"\r\n"))
+        own = self.fresh(None, argv=["sh", "-c", "read x; echo done"], profile="human")
+        cooked = Attached(feed, own.name, newline="terminal")
+        own.call("write", data="go", submit=True)
+        cooked.exact = True
+        self.assertIn(b"done\r\n", cooked.until(lambda: cooked.eof).data)
+        self.assertNotIn(b"\r\r", cooked.data)
+
+    def test_who_types_at_a_terminal_answers_what_programs_ask_of_it(self):
+        session = self.fresh()
+        command = "stty raw -echo; printf '\\033[5n'; dd bs=1 count=4 2>/dev/null | od -An -c; stty sane -opost"
+        self.assertIn("033   [   0   n", session.output(command))
+        writer = self.peer()
+        Attached(self.feed(writer), session.name, role="writer", newline="raw")
+        asked = {"session": session.name, "command": command}
+        self.assertIn("033   [   0   n", writer.call("session/run", **asked)["output"])
+        terminal = Attached(self.feed(self.peer()), session.name, role="writer", takeover=True)
+        pending = terminal.feed.rex.start("session/run", returnOnInput=False, **asked)
+        terminal.until(lambda: b"\x1b[5n" in terminal.data)
+        terminal.feed.rex.call("session/write", session=session.name, data="mine")
+        self.assertIn("m   i   n   e", pending.result()["output"])
+        terminal.detach()
+        self.assertIn("033   [   0   n", session.output(command))
+
+
 class Flooding(WatchCase):
     def test_C4_a_client_that_never_reads_costs_a_bounded_memory_and_slows_nobody(self):
         """`yes` for 30 s in the long run. What others' calls cost meanwhile is a row of the benchmark."""
@@ -329,7 +407,7 @@ class Flooding(WatchCase):
         other.run("true")
         deaf = [self.peer(reads=False) for _ in range(3)]
         seen = Attached(self.feed(), session.name, window=1 << 20)
-        before = memory(self.rex.process.pid, "VmRSS")
+        before = memory(self.rex.pid, "VmRSS")
         for i, client in enumerate(deaf):
             for _ in range(4):
                 client.send({"jsonrpc": "2.0", "id": i, "method": "session/attach",
@@ -340,7 +418,7 @@ class Flooding(WatchCase):
             self.assertEqual(other.output("echo on"), "on\n")
         self.result(session.call("interrupt")["result"], state="exited", exitCode=130)
         if not is_sanitized():
-            grown = memory(self.rex.process.pid, "VmHWM") - before
+            grown = memory(self.rex.pid, "VmHWM") - before
             # Three connections with 256 KiB to send and a piece, one reader's window, and the journal's memory.
             self.assertLess(grown, 16 << 20)
         seen.until(lambda: seen.next - seen.start >= 1 << 20, acks=False)

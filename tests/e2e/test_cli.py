@@ -5,8 +5,10 @@ Must not know the methods, except where `call` needs one to call.
 
 import json
 import os
+import pathlib
 import signal
 import subprocess
+import tempfile
 import unittest
 
 from rig import Rex, alive, binary, family, until
@@ -36,7 +38,7 @@ class CommandLine(CliCase):
         self.assertEqual((shown.returncode, shown.stderr), (0, ""))
         for word in ("Examples:", "rex-rpc run ", "rex-rpc call ", "schema", "doctor", "Exit codes:"):
             self.assertIn(word, shown.stdout)
-        for command in ("run", "call", "schema", "doctor", "serve", "sessions", "logs", "kill", "shell"):
+        for command in ("run", "call", "schema", "doctor", "serve", "sessions", "logs", "kill", "shell", "hosts"):
             self.assertEqual(rex_rpc(command, "--help").returncode, 0)
 
     def test_the_examples_of_the_help_run(self):
@@ -69,6 +71,17 @@ class CommandLine(CliCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertNotIn("LACK", done.stdout)
         self.assertIn("ok   pseudo-terminals\n", done.stdout)
+        self.assertRegex(done.stdout, r"ok   runtime directory /.*/rex-rpc.*\n")
+
+    def test_doctor_tells_of_a_runtime_directory_that_cannot_be_used(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "rex-rpc").mkdir()
+            pathlib.Path(folder, "rex-rpc").chmod(0o755)
+            done = subprocess.run([binary(), "doctor"], capture_output=True, text=True, check=False, timeout=60,
+                                  env={**os.environ, "XDG_RUNTIME_DIR": folder}, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"LACK runtime directory {folder}/rex-rpc: ", done.stdout)
+        self.assertIn("chmod 700", done.stderr)
 
 
 class Call(CliCase):

@@ -46,7 +46,7 @@ class Processes(RexCase):
             "sys.stderr.write('canary %s\\n' % canary.poll())\n"
         )
         rex = Rex([*own_pids, "python3", "-c", program, binary(), "350"])
-        self.addCleanup(rex.process.kill)
+        self.addCleanup(rex.kill)
         session = rex.session("main", shell="bash")
         for _ in range(amount(150, 2000)):
             self.assertEqual(session.run("(/bin/true &)")["exitCode"], 0)
@@ -66,6 +66,9 @@ class Processes(RexCase):
         self.assertFalse([name for name in shown if name.startswith(("REX_RPC_", "__rex"))])
         self.assertEqual(shown.get("LD_PRELOAD"), os.environ.get("LD_PRELOAD"))
         self.assertEqual(shown["TERM"], "dumb")
+        prompts = {name: value for name, value in shown.items() if name in ("PS1", "PS2")}
+        # dash takes nothing out of its environment again: a known deviation.
+        self.assertEqual(prompts, {"PS1": "", "PS2": ""} if session.info["shell"] == "dash" else {})
         human = self.fresh(session.info["shell"], profile="human", env={"TERM": "xterm-256color"})
         self.result(human.run("echo $TERM", expect=["xterm-256color"], waitMs=5000), state="matched")
 
@@ -114,7 +117,7 @@ class Processes(RexCase):
         subprocess.run(["cc", "-o", folder / "hold", folder / "hold.c"], check=True)
         os.chmod(folder / "hold", 0o4755)
         rex = Rex(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", binary()], cwd="/")
-        self.addCleanup(rex.process.kill)
+        self.addCleanup(rex.kill)
         session = rex.session("main", shell="dash")
         pid = int(session.output(f"{folder}/hold & echo $!"))
         if not until(lambda: self.real_uid(pid) == 0, 2):
@@ -140,7 +143,7 @@ class Processes(RexCase):
         junk.write_bytes(b"\x7fELF junk")
         junk.chmod(0o755)
         shutil.copy("/bin/true", busy)
-        before = set(os.listdir(f"/proc/{self.rex.process.pid}/fd"))
+        before = set(os.listdir(f"/proc/{self.rex.pid}/fd"))
         with busy.open("ab"):
             for argv, name in (([str(self.folder / "nosuch")], "ENOENT"), ([str(plain)], "EACCES"),
                                ([str(folder)], "EACCES"), ([str(loop)], "ELOOP"), ([str(junk)], "ENOEXEC"),
@@ -159,8 +162,8 @@ class Processes(RexCase):
                 with self.subTest(method=method, cwd=cwd):
                     error = self.refused("StartFailed", self.rex.call, method, cwd=cwd, **params)
                     self.assertEqual((error.data["name"], error.data["executed"]), (name, "no"))
-        self.assertEqual(set(os.listdir(f"/proc/{self.rex.process.pid}/fd")), before)
-        self.assertTrue(until(lambda: not zombies(self.rex.process.pid)))
+        self.assertEqual(set(os.listdir(f"/proc/{self.rex.pid}/fd")), before)
+        self.assertTrue(until(lambda: not zombies(self.rex.pid)))
         self.refused("SessionNotFound", self.rex.call, "session/info", session="never")
 
     def test_P11_a_directory_that_is_gone_is_told(self):
@@ -201,8 +204,9 @@ class Processes(RexCase):
         total = amount(150, 900)
         calls = [self.rex.start("process/run", command=["sh", "-c", f"exit {number % 256}"]) for number in range(total)]
         self.assertEqual([call.result()["exitCode"] for call in calls], [number % 256 for number in range(total)])
-        self.assertTrue(until(lambda: not zombies(self.rex.process.pid)))
+        self.assertTrue(until(lambda: not zombies(self.rex.pid)))
 
+    @unittest.skipIf(os.environ.get("REX_HOPS"), "at hops it falls to the guardian of the link, with which it ends")
     def test_what_a_one_off_leaves_behind_is_named_and_lives_on(self):
         """`server &` is a way to start one."""
         result = self.rex.call("process/run", command="sleep 300 >/dev/null 2>&1 & echo $!")
@@ -235,7 +239,7 @@ class Processes(RexCase):
         turns = 0
         while not call.done():
             for number in (signal.SIGSTOP, signal.SIGCONT, signal.SIGWINCH, signal.SIGCHLD):
-                os.kill(rex.process.pid, number)
+                os.kill(rex.pid, number)
             turns += 1
         self.assertGreater(turns, 1)
         result = self.ended(call.result(), totalBytes=8 * lines)

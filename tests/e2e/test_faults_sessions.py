@@ -247,8 +247,8 @@ class Sessions(RexCase):
         session.run("sleep 60 & setsid sleep 61 & (setsid sh -c 'sleep 62 & sleep 63' &); "
                     "nohup sleep 64 >/dev/null 2>&1 &")
         self.assertTrue(until(lambda: sum(status.get("Name") == "sleep"
-                                          for status in family(self.rex.process.pid).values()) >= 5))
-        pids = [pid for pid, status in family(self.rex.process.pid).items() if status.get("Name") == "sleep"]
+                                          for status in family(self.rex.pid).values()) >= 5))
+        pids = [pid for pid, status in family(self.rex.pid).items() if status.get("Name") == "sleep"]
         self.assertEqual(session.call("close")["survivors"], [])
         self.assertFalse([pid for pid in pids if alive(pid)])
 

@@ -86,6 +86,7 @@ class Files(RexCase):
         self.call("edit", file, edits=[{"old": "new", "new": "newer"}])
         self.assertEqual((file.read_text(), file.stat().st_mode & 0o6000), ("newer", 0))
 
+    @unittest.skipIf(os.environ.get("REX_HOP_BY") == "dropbear", "cannot run here: the server has mounts of its own")
     def test_X06_a_full_disk_leaves_the_old_content(self):
         room = self.folder / "tmpfs"
         room.mkdir()

@@ -37,9 +37,9 @@ class Sockets(WatchCase):
         folder.mkdir(mode=0o700)
         environment = self.environment(XDG_RUNTIME_DIR=str(folder))
         with Rex(argv=[binary(), "--private"], env=environment) as private, Rex(env=environment) as public:
-            self.assertTrue(until(lambda: list(folder.glob("rex-rpc/*.sock"))))
+            self.assertTrue(until(lambda: list(folder.glob("rex-rpc/[!.]*.sock"))))
             private.call("process/run", command="sleep 0.05")
-            self.assertEqual([path.name.split("-")[0] for path in folder.glob("rex-rpc/*")], [str(public.process.pid)])
+            self.assertEqual([path.name.split("-")[0] for path in folder.glob("rex-rpc/[!.]*")], [str(public.process.pid)])
         request = '{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
         shutil.rmtree(folder / "rex-rpc")
         done = subprocess.run([binary()], input=request, capture_output=True, text=True, env=environment, check=False)
@@ -75,7 +75,7 @@ class Sockets(WatchCase):
         session = peer.session("watched")
         feed = Feed(peer)
         Attached(feed, "watched", role="writer")
-        everybody = family(rex.process.pid)
+        everybody = family(rex.pid)
         self.assertIn(session.info["pid"], everybody)
         self.assertEqual(rex.close(), 0)
         self.assertTrue(until(lambda: not any(map(alive, everybody))), "left behind")
@@ -83,7 +83,7 @@ class Sockets(WatchCase):
     def test_L07_a_storm_of_clients_costs_little_and_the_driver_is_served(self):
         rex = self.spawn(env=self.environment())
         path = self.socket_of(rex)
-        before = memory(rex.process.pid, "VmRSS")
+        before = memory(rex.pid, "VmRSS")
         clients = []
         for _ in range(amount(1000, 10_000)):
             client = socket.socket(socket.AF_UNIX)
@@ -95,10 +95,10 @@ class Sockets(WatchCase):
                 clients.pop(0).close()
         self.assertEqual(rex.session().output("echo served"), "served\n")
         if not is_sanitized():
-            self.assertLess(memory(rex.process.pid) - before, 64 << 20)
+            self.assertLess(memory(rex.pid) - before, 64 << 20)
         for client in clients:
             client.close()
-        self.assertTrue(until(lambda: descriptors(rex.process.pid) < 40), "descriptors are left")
+        self.assertTrue(until(lambda: descriptors(rex.pid) < 40), "descriptors are left")
         with Peer(path) as peer:
             peer.call("ping")
 
@@ -221,7 +221,7 @@ class Listening(WatchCase):
         self.assertTrue(until(lambda: sum(process.poll() is None for process in many) == 1, 60))
         self.assertTrue(until(lambda: self.answers(path)))
         losers = [process for process in many if process.poll() is not None]
-        self.assertEqual({process.returncode for process in losers}, {1})
+        self.assertEqual({process.returncode for process in losers}, {2})
         self.assertIn(b"somebody does already", losers[0].stderr.read())
         winner = next(process for process in many if process.poll() is None)
         winner.kill()
@@ -233,10 +233,8 @@ class Listening(WatchCase):
     def test_what_is_no_socket_is_left_alone(self):
         path = self.folder / "file"
         path.write_text("precious")
-        self.assertEqual(self.serve(path).wait(timeout=20), 1)
+        self.assertEqual(self.serve(path).wait(timeout=20), 2)
         self.assertEqual(path.read_text(), "precious")
-        for address in ("tcp:127.0.0.1:1", "unix:", "nonsense"):
-            self.assertEqual(self.command("serve", "--listen", address).returncode, 2)
 
 
 class Commands(WatchCase):
@@ -285,7 +283,7 @@ class Commands(WatchCase):
         self.assertEqual(sessions[0].output("echo lives"), "lives\n")
         pending = sessions[0].start("run", command="trap '' TERM HUP; sleep 1000")
         until(lambda: sessions[0].call("info")["job"])
-        done = self.command("kill", "x", f"{rex.process.pid}/y")
+        done = self.command("kill", "x", f"{rex.pid}/y")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         self.assertEqual(pending.result()["state"], "cancelled")
         self.assertEqual([info["session"] for info in rex.call("session/list")["sessions"]], ["z"])

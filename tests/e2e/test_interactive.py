@@ -5,6 +5,7 @@ comes back when the program has read all that was typed and reads on (B1, B9, D1
 import unittest
 
 from rig import RexCase, in_shells, needs, until
+from ssh_server import SshServer
 import waiting_world as world
 
 PATIENCE_MS = 60_000
@@ -73,7 +74,7 @@ class Tour(RexCase):
 
     @needs("ssh", "sshd")
     def test_D17_a_shell_behind_ssh_is_driven_by_its_silence(self):
-        server = world.SshServer(self.folder)
+        server = SshServer(self.folder)
         self.addCleanup(server.close)
         session = self.fresh(env={"HOME": str(self.folder)})
         ask = session.run(server.command(self.folder / "key", self.folder / "known") + " -tt 'PS1=far: exec sh -i'",
@@ -89,7 +90,7 @@ class Tour(RexCase):
 
     @needs("ssh", "sshd")
     def test_B7_B8_a_thief_of_input_gets_none_of_the_commands_text(self):
-        server = world.SshServer(self.folder)
+        server = SshServer(self.folder)
         self.addCleanup(server.close)
         far = server.command(self.folder / "key", self.folder / "known") + " -o StrictHostKeyChecking=accept-new"
         session = self.fresh(cwd=str(self.folder))

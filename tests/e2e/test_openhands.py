@@ -144,7 +144,7 @@ class Running(ShellCase):
         self.session = self.shell()
 
     def interrupts(self, exit_code=130):
-        answer = self.session.call("interrupt")
+        answer = self.session.call("interrupt", graceMs=PATIENCE_MS)
         self.assertEqual((answer["step"], answer["state"]), ("INT", "ready"))
         return self.check(answer["result"], ANY, exit_code)
 

@@ -114,13 +114,8 @@ class WhenIsItFinished(RexCase):
 
     @in_shells()
     def test_A12_no_code_is_lost_in_a_row_of_fast_commands(self, session):
-        codes, spent = [], []
-        for number in range(amount(500, 10_000)):
-            begun = time.perf_counter()
-            codes.append(session.run("true" if number % 3 else "false")["exitCode"])
-            spent.append(time.perf_counter() - begun)
+        codes = [session.run("true" if number % 3 else "false")["exitCode"] for number in range(amount(500, 10_000))]
         self.assertEqual(codes, [0 if number % 3 else 1 for number in range(len(codes))])
-        self.assertLess(sorted(spent)[len(spent) // 2], 0.003)
 
     def test_A12_no_code_is_lost_in_parallel_sessions(self):
         sessions = [self.fresh("bash" if number % 2 else "dash") for number in range(amount(30, 50))]
@@ -218,7 +213,7 @@ class WhenIsItFinished(RexCase):
         self.usable(session)
 
     @in_shells("bash")
-    def test_A15_pipefail_and_noexec(self, session):
+    def test_A15_P17_pipefail_and_noexec(self, session):
         self.ended(session.run("set -o pipefail; false | true"), 1, pipeStatus=[1, 0])
         self.ended(session.run("set -n; echo ignored when interactive"), output="ignored when interactive\n")
         self.usable(session)
@@ -263,7 +258,7 @@ class WhenIsItFinished(RexCase):
         self.ended(session.run("echo one\necho two\nfalse"), 1, output="one\ntwo\n")
 
     @in_shells()
-    def test_A18_a_call_may_end_before_its_job(self, session):
+    def test_A18_J3_a_call_may_end_before_its_job(self, session):
         """The notification of the row is in test_attach.py; session/wait brings the same result."""
         begun = time.monotonic()
         gate = self.folder / "gate"

@@ -11,7 +11,7 @@ import re
 import time
 import unittest
 
-from rig import RexCase, amount, family, in_shells, is_sanitized, memory, until
+from rig import Rex, RexCase, amount, family, in_shells, is_sanitized, memory, subprocess, until
 
 MIB = 1024 * 1024
 
@@ -34,6 +34,7 @@ class Output(RexCase):
         self.assertEqual(rest["next"], gone["to"])
         head = gone["from"] - result["from"]
         self.assertGreater(head, 30_000)
+        self.assertEqual(gone["at"], head)
         self.assertEqual(sha((kept[:head] + rest["data"] + kept[head:]).encode()), sha(text.encode()))
 
     def test_C2_a_line_of_any_length_costs_bounded_memory_and_is_kept(self):
@@ -42,7 +43,7 @@ class Output(RexCase):
         session = self.fresh(rex=rex, journalBytes=256 * MIB)
         self.ended(session.run(f"head -c {size} /dev/zero | tr '\\0' b"), totalBytes=size)
         if not is_sanitized():  # whose memory is mostly the sanitizer's
-            self.assertLess(memory(rex.process.pid, "VmHWM"), amount(24, 64) * MIB)
+            self.assertLess(memory(rex.pid, "VmHWM"), amount(24, 64) * MIB)
         self.assertEqual(sha(session.read_all(maxBytes=4 * MIB)), sha(b"b" * size))
         middle = session.call("read", offset=size // 2 - 5, maxBytes=10)
         self.assertEqual(middle["data"], "b" * 10)
@@ -201,6 +202,24 @@ class Output(RexCase):
             over = session.call("wait", any=[{"exit": True}], waitMs=5000)
             self.result(over["result"], state="exited", exitCode=0, output="said\n")
 
+    def test_C14_on_a_loaded_machine_too_nothing_goes_astray_at_an_end(self):
+        """Thousands that print and end at once, in crowds, beside programs that want every processor."""
+        burners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(amount(4, 60))]
+        for burner in burners:
+            self.addCleanup(burner.wait)
+            self.addCleanup(burner.kill)
+        shell = self.fresh()
+        for number in range(amount(8, 400)):
+            calls = [self.rex.start("process/run", command=["printf", f"done {number} {each}"]) for each in range(48)]
+            programs = [self.fresh(None, argv=["printf", f"done {number} {each}"], tty=bool(each % 2)) for each in range(2)]
+            self.ended(shell.run("exec 9>&1; printf done; exec 9>&-"), output="done")
+            for each, call in enumerate(calls):
+                self.result(call.result(60), state="exited", exitCode=0, stdout=f"done {number} {each}")
+            for each, program in enumerate(programs):
+                over = program.call("wait", any=[{"exit": True}], waitMs=60_000)["result"]
+                self.result(over, state="exited", exitCode=0, output=f"done {number} {each}")
+                self.close_quietly(program)
+
     @in_shells()
     def test_C16_a_job_that_is_killed_leaves_its_output_and_where_it_lies(self, session):
         result = session.run("echo before; sleep 60", timeoutMs=300)
@@ -267,6 +286,19 @@ class Output(RexCase):
         self.ended(session.run("stty size"), output="33 111\n")
         told = session.call("info")
         self.assertEqual((told["rows"], told["cols"]), (33, 111))
+
+    def test_C22_the_machines_own_locale_is_kept_and_one_it_lacks_spoils_no_output(self):
+        """Nothing of a client's own surroundings comes along; what it asks for in `env` is the shell's to complain of."""
+        own = Rex(env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": "/"})
+        self.addCleanup(own.close)
+        (self.folder / "å日").mkdir()
+        for shell in ("bash", "dash", "zsh"):
+            with self.subTest(shell=shell):
+                kept = self.fresh(shell, rex=own, cwd=str(self.folder))
+                self.ended(kept.run("echo $LANG; ls -N"), output="C.UTF-8\nå日\n")
+                asked = self.fresh(shell, rex=own, cwd=str(self.folder), env={"LC_ALL": "sv_SE.UTF-8"})
+                self.ended(asked.run("echo $LC_ALL; echo *"), output="sv_SE.UTF-8\nå日\n")
+                self.usable(asked)
 
     def test_C20_sizes_no_terminal_has_are_refused(self):
         session = self.fresh()

@@ -97,6 +97,52 @@ class Processes(RexCase):
         self.assertEqual(session.call("close")["survivors"], [])
         self.assertFalse(alive(stopped["survivors"][0]["pid"]))
 
+    @in_shells("bash", "dash", "zsh", "fish")
+    def test_E5_what_stops_behind_a_command_that_failed_is_stopped(self, session):
+        """fish leaves its status as it was before."""
+        self.ended(session.run("sh -c 'exit 5'"), 5)
+        call = session.start("run", command="sleep 60")
+        self.assertTrue(until(lambda: (session.call("info")["foreground"] or {}).get("command") == "sleep"))
+        session.call("write", data="\x1a")
+        self.result(call.result(), state="stopped")
+
+    @in_shells("bash", "dash", "zsh", "fish")
+    def test_E12_a_key_that_signals_waits_behind_nothing_that_was_typed(self, session):
+        """A terminal full of lines that nobody reads would look at no key behind them; and what was typed to a program
+        that such a key has ended is not for the next one."""
+        for key, state, code in (("\x03", "exited", 130), ("\x1c", "exited", 131), ("\x1a", "stopped", None)):
+            with self.subTest(key=key):
+                call = session.start("run", command="sleep 1000")
+                self.assertTrue(until(lambda: (session.call("info")["foreground"] or {}).get("command") == "sleep"))
+                for _ in range(5):
+                    session.call("write", data="echo typed " + "y" * 2000, submit=True)
+                self.assertEqual(session.call("write", data=f"more{key}")["accepted"], 5)
+                result = self.result(call.result(), state=state)
+                self.assertIn(code, (None, result["exitCode"]), result)
+                self.assertTrue(self.ended(session.run("echo next"))["output"].endswith("next\n"))
+                self.result(session.run("head -n 1", waitMs=20_000), state="waitingInput", output="")
+                session.call("interrupt")
+        call = session.start("run", command="sleep 1000")
+        self.assertTrue(until(lambda: (session.call("info")["foreground"] or {}).get("command") == "sleep"))
+        for _ in range(5):
+            session.call("write", data="y" * 2000, submit=True)
+        self.assertEqual(session.call("interrupt")["step"], "INT")
+        self.ended(call.result(), 130)
+
+    @in_shells("bash", "dash", "zsh", "fish")
+    def test_E12_keys_that_edit_a_line_act_in_their_turn(self, session):
+        """An erased line and the end of the file, behind ten kilobytes that the program reads late."""
+        gate, copy = self.folder / "gate", self.folder / "copy"
+        os.mkfifo(gate)
+        call = session.start("run", command=f"head -n 1 {gate} >/dev/null; cat >{copy}", returnOnInput=False)
+        self.assertTrue(until(lambda: (session.call("info")["foreground"] or {}).get("command") == "head"))
+        line = "y" * 2000
+        for data, keys in (*[(line, ["Enter"])] * 5, ("wrong", ["C-u"]), ("right", ["Enter", "C-d"])):
+            session.call("write", data=data, keys=keys)
+        gate.write_text("go\n")
+        self.ended(call.result())
+        self.assertEqual(copy.read_text(), f"{line}\n" * 5 + "right\n")
+
     @in_shells()
     @needs("pkill")
     def test_E6_a_command_that_kills_by_its_own_words_does_not_kill_us(self, session):
@@ -109,7 +155,7 @@ class Processes(RexCase):
     def test_E6_a_massacre_is_told_by_each_session(self):
         """In a process space of its own, whose first process is the program and is spared by the kernel."""
         rex = Rex(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", binary()])
-        self.addCleanup(rex.process.kill)
+        self.addCleanup(rex.kill)
         one, two = rex.session("one", shell="bash"), rex.session("two", shell="dash")
         idle = rex.session("idle", shell="bash")
         waiting = two.start("run", command="sleep 60")
@@ -133,7 +179,7 @@ class Processes(RexCase):
     def test_E6_a_session_whose_keeper_is_killed_says_so_and_comes_back(self, session):
         """P16 too: whoever else is shot along with a shell, a call is answered and a session ends."""
         keeper = int(status_of(session.info["pid"])["PPid"])
-        self.assertNotEqual(keeper, self.rex.process.pid)
+        self.assertNotEqual(keeper, self.rex.pid)
         self.ended(session.run("sleep 61 </dev/null >/dev/null 2>&1 &"))
         call = session.start("run", command="sleep 60")
         self.assertTrue(until(lambda: sum(status.get("Name") == "sleep" for status in family(keeper).values()) == 2))
@@ -151,12 +197,12 @@ class Processes(RexCase):
         for _ in range(amount(150, 5000)):
             self.ended(session.run("(sleep 0.01 &)"))
         self.assertTrue(until(lambda: not any("sleep" in status.get("Name", "")
-                                              for status in family(self.rex.process.pid).values())))
-        self.assertTrue(until(lambda: not zombies(self.rex.process.pid)), "zombies")
+                                              for status in family(self.rex.pid).values())))
+        self.assertTrue(until(lambda: not zombies(self.rex.pid)), "zombies")
 
     def test_E8_sessions_jobs_and_failures_give_everything_back(self):
         rex = self.spawn()
-        pid = rex.process.pid
+        pid = rex.pid
 
         def round_of(count):
             for number in range(count):
@@ -189,7 +235,7 @@ class Processes(RexCase):
         self.assertEqual([number for number, _ in re.findall(r" (\d+) -> (\S+)", one_off)], ["0", "1", "2", "3"])
         rex = Rex()
         daemon = rex.session("d", shell=session.info["shell"]).run("setsid sleep 1000 & echo $!")
-        pids = list(family(rex.process.pid))
+        pids = list(family(rex.pid))
         self.assertEqual(rex.close(), 0)
         self.assertTrue(until(lambda: not any(alive(pid) for pid in pids), 2), daemon)
 

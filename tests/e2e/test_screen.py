@@ -266,13 +266,18 @@ class Screens(TerminalCase):
         session = self.fresh("bash", rows=5, cols=40)
         session.run("echo before")
         usual = session.output("stty -a")
-        self.ended(
+        left = self.ended(
             session.run(
                 "stty raw -echo; printf '\\033[?1049h\\033[Hgarbage\\033(0\\033[2;3r\\033[?1000h\\033[?2004h\\033[?25l"
                 "\\033[?7l\\033=\\033[?1h'"
             )
         )
-        self.ended(session.run("stty -a"), output=usual)
+        self.assertEqual([(name, name in " ".join(left["warnings"])) for name in ("screen", "stty")],
+                         [("screen", True), ("stty", True)])
+        self.assertNotIn("warnings", self.ended(session.run("stty -a"), output=usual))
+        self.assertNotIn("warnings", session.run("printf '\\033[?1049h\\033[?1049l'; stty -echo; stty echo; stty -ixon"))
+        self.assertEqual(len(session.run("stty -echo")["warnings"]), 1)
+        session.run("stty ixon")
         session.run("printf '\\033[H\\033[2J'; echo lqqk; echo after")
         view = session.call("screen")
         self.assertEqual(view["lines"], ["lqqk", "after", "", "", ""])

@@ -53,7 +53,7 @@ class Secrets(RexCase):
                 over = session.call("wait", any=[{"exit": True}], waitMs=PATIENCE_MS)["result"]
                 self.assertEqual(over["output"].split(), ["password:", str(len(secret))])
                 self.ended(session.run("unset p"))
-                pid = self.rex.process.pid
+                pid = self.rex.pid
                 self.assertTrue(memory_holds(pid, f"password: \n{len(secret)}\n"), "the journal is there to be found")
                 self.assertFalse(memory_holds(pid, secret))
                 self.assertNotIn(secret.encode(), session.read_all())
@@ -64,7 +64,7 @@ class Secrets(RexCase):
 
     def test_B11_a_core_dump_has_no_memory_in_it_and_programs_keep_theirs(self):
         self.rex.call("ping")
-        own = pathlib.Path(f"/proc/{self.rex.process.pid}/coredump_filter").read_text()
+        own = pathlib.Path(f"/proc/{self.rex.pid}/coredump_filter").read_text()
         self.assertEqual(int(own, 16), 0)
         session = self.fresh()
         theirs = session.output("cat /proc/self/coredump_filter")
@@ -86,7 +86,7 @@ class Secrets(RexCase):
         refuse()
         session.call("interrupt")
         self.assertNotIn(SECRET.encode(), session.read_all())
-        self.assertFalse(memory_holds(self.rex.process.pid, SECRET))
+        self.assertFalse(memory_holds(self.rex.pid, SECRET))
         self.usable(session)
 
     @in_shells("bash")

@@ -109,6 +109,17 @@ class Watching(ShellCase):
         self.left(person)
         self.usable(session)
 
+    def test_the_instance_may_be_given_by_its_address(self):
+        session = self.fresh()
+        for address in (f"unix:{self.socket_of()}", self.instance()):
+            with self.subTest(address):
+                person = self.person("shell", "--connect", address, session.name)
+                person.sees("watching")
+                person.sees("only watch")
+                person.type("\r~.")
+                person.sees("which goes on")
+                self.left(person)
+
     def test_B14_a_person_takes_over_types_a_secret_and_hands_back(self):
         session = self.fresh()
         command = "stty -echo; printf 'OTP: '; read -r otp; stty echo; echo; test $otp = 271828 && echo welcome"
@@ -165,6 +176,27 @@ class Watching(ShellCase):
         self.left(person)
         self.assertEqual(session.output("pwd"), "/\n")
         self.assertNotIn("agent", person.screen[shown:])
+
+    def test_who_comes_sees_what_is_there(self):
+        session = self.fresh()
+        session.run(r"seq 100; printf '\033[1mbold\033[m'")
+        person = self.watcher(session, rows=10)
+        before = person.sees("bold")
+        self.assertIn("100\r\n", before)
+        self.assertNotIn("90\r\n", before)
+        person.type("~.")
+        self.left(person)
+
+    def test_who_comes_to_a_program_that_paints_sees_it_painted(self):
+        paint = "printf '\\033[?1049h\\033[2J\\033[3;5Hpainted\\033[5;1H\\033[?25l'; exec cat"
+        session = self.fresh(None, argv=["sh", "-c", paint])
+        self.assertTrue(until(lambda: "    painted" in session.call("screen")["lines"]))
+        person = self.watcher(session)
+        self.assertTrue(person.sees("painted").endswith("\x1b[?1049h\x1b[H\r\n\r\n    "), person.screen)
+        person.sees("\x1b[?25l")
+        person.type("~.")
+        self.left(person)
+        self.assertTrue({"\x1b[?1049l", "\x1b[?25h"} <= set(re.findall("\x1b\\[\\?\\d+[hl]", person.screen)))
 
     def test_of_two_people_one_types_and_is_told_when_the_other_takes_over(self):
         session = self.fresh()

@@ -12,6 +12,7 @@ import unittest
 
 import waiting_world as world
 from rig import RexCase, Rex, amount, binary, needs, until
+from ssh_server import SshServer
 
 PATIENCE_MS = 60_000  # for what must come
 NEVER_MS = 700  # for what must not
@@ -105,10 +106,10 @@ class Matrix(RexCase):
                       "as_user": " ".join(world.AS_USER) + " " if os.getuid() == 0 and not cls.user else ""}
         if world.program("sshd"):
             folder = pathlib.Path(tempfile.mkdtemp(prefix="rex-sshd-", dir="/tmp"))
-            cls.ssh = world.SshServer(folder)
+            cls.ssh = SshServer(folder)
             cls.servers.append(cls.ssh)
             shutil.copy(folder / "key", cls.home / "key")
-            (cls.home / "known").write_text(f"[127.0.0.1]:{cls.ssh.port} " + (folder / "host_key.pub").read_text())
+            (cls.home / "known").write_text(cls.ssh.known_host())
             cls.places["ssh_new"] = cls.ssh.command(cls.home / "key", cls.home / "none")
             cls.places["ssh"] = cls.ssh.command(cls.home / "key", cls.home / "known")
             cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)

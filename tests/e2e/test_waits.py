@@ -211,31 +211,31 @@ class Files(RexCase):
         """inotify has 128 instances a user; beyond them a file is looked at now and then."""
         rex = Rex(["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", binary()] if os.getuid() == 0
                   else [binary()], cwd="/")
-        self.addCleanup(rex.process.kill)
+        self.addCleanup(rex.kill)
         os.chmod(self.folder, 0o755)
         session, path = rex.session("main", shell="dash"), self.folder / "file"
         calls = [session.start("wait", any=[{"file": str(path)}]) for _ in range(200)]
         session.call("info")
-        before = descriptors(rex.process.pid)
+        before = descriptors(rex.pid)
         self.assertGreater(before, 100)
         path.touch()
         self.assertEqual([call.result()["met"] for call in calls], [0] * len(calls))
-        self.assertTrue(until(lambda: descriptors(rex.process.pid) < before - 100), "watches are left")
+        self.assertTrue(until(lambda: descriptors(rex.pid) < before - 100), "watches are left")
         rex.close()
 
     def test_a_wait_that_is_cancelled_or_whose_session_closes_lets_go(self):
         rex = self.spawn(argv=[binary(), "--private"])  # or the instance's socket would be one more after a moment
         session = rex.session("main", shell="dash")
-        files = descriptors(rex.process.pid)
+        files = descriptors(rex.pid)
         cancelled = session.start("wait", any=[{"file": str(self.folder / "never")}, {"listening": 1}])
         session.call("info")
         rex.notify("$/cancelRequest", id=cancelled.id)
         self.refused("RequestCancelled", cancelled.result)
-        self.assertTrue(until(lambda: descriptors(rex.process.pid) <= files), "not let go")
+        self.assertTrue(until(lambda: descriptors(rex.pid) <= files), "not let go")
         closed = session.start("wait", any=[{"file": str(self.folder / "never")}, {"listening": 1}])
         session.call("close")
         self.assertIsNone(closed.result()["met"])
-        self.assertTrue(until(lambda: descriptors(rex.process.pid) < files), "not let go")
+        self.assertTrue(until(lambda: descriptors(rex.pid) < files), "not let go")
 
 
 if __name__ == "__main__":

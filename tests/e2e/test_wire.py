@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -140,7 +141,7 @@ class Wire(unittest.TestCase):
         self.assertTrue(all(answer.get("id") in (1, 2, None) for answer in mixed.lines()))
         self.assertEqual(Talk(json.dumps(line("ping", 7)).encode()).lines()[0]["id"], 7, "a last line without its end")
 
-    def test_G4_J03_J04_J07_J09_R02_R03_R05_each_item_has_its_own_error(self):
+    def test_G4_J03_J04_J07_J09_L09_R02_R03_R05_each_item_has_its_own_error(self):
         deep = b'{"jsonrpc":"2.0","id":5,"method":"ping","params":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
         cases = [
             (text(line("no/such", 1)), 1, -32601),
@@ -217,13 +218,13 @@ class Wire(unittest.TestCase):
     def gone(self, leave):
         """Starts a session with hidden children, lets the client `leave`, and wants all ended in a second."""
         rex = Rex()
-        self.addCleanup(rex.process.kill)
+        self.addCleanup(rex.kill)
         session = rex.session("s", shell="bash")
         session.run("setsid sleep 60 & sleep 61 &")
         session.start("run", command="sleep 62")
         self.assertTrue(until(lambda: sum(status.get("Name") == "sleep"
-                                          for status in family(rex.process.pid).values()) == 3))
-        pids = list(family(rex.process.pid))
+                                          for status in family(rex.pid).values()) == 3))
+        pids = list(family(rex.pid))
         begun = time.monotonic()
         leave(rex)
         self.assertTrue(until(lambda: rex.process.poll() is not None, 5))
@@ -240,10 +241,10 @@ class Wire(unittest.TestCase):
         """processId: the client is dead although a grandchild holds the pipes open."""
         client = subprocess.Popen(["sleep", "100"])
         rex = Rex()
-        self.addCleanup(rex.process.kill)
+        self.addCleanup(rex.kill)
         rex.call("initialize", processId=client.pid)
         rex.session("s", shell="bash").run("setsid sleep 60 &")
-        pids = list(family(rex.process.pid))
+        pids = list(family(rex.pid))
         client.kill()
         client.wait()
         self.assertTrue(until(lambda: rex.process.poll() is not None, 2), "processId is dead, and the process lives on")
@@ -262,7 +263,7 @@ class Wire(unittest.TestCase):
 
 
 def sleepers(rex):
-    return [pid for pid, status in family(rex.process.pid).items() if status.get("Name") == "sleep"]
+    return [pid for pid, status in family(rex.pid).items() if status.get("Name") == "sleep"]
 
 
 class Calls(RexCase):
@@ -332,6 +333,20 @@ class Calls(RexCase):
         with self.assertRaises(RpcError):
             waiter.result()
         self.ended(job.result(), output="whole\n")
+
+    def test_J4_a_call_that_fails_stops_none_of_those_beside_it(self):
+        """In one batch: each has its own answer, whatever became of the others."""
+        calls = [("process/run", {"command": "sleep 0.3; echo late"}), ("process/run", {"command": ["/nosuch"]}),
+                 ("session/run", {"session": "s", "command": "false"}),
+                 ("session/run", {"session": "nobody", "command": "true"}), ("session/run", {"session": "s"}),
+                 ("no/such", {}), ("process/run", {"command": "kill -9 $$"}), ("process/run", {"command": "echo good"})]
+        answers = Talk(text(line("session/create", "first", session="s", shell="bash"))
+                       + text([line(method, at, **params) for at, (method, params) in enumerate(calls)])).lines()
+        batch = sorted(next(each for each in answers if isinstance(each, list)), key=lambda each: each["id"])
+        self.assertEqual([code_of(each) for each in batch], [None, 1110, None, 1101, -32602, -32601, None, None])
+        results = [batch[at]["result"] for at in (0, 2, 6, 7)]
+        self.assertEqual([each["exitCode"] for each in results], [0, 1, None, 0])
+        self.assertEqual([results[at]["stdout"] for at in (0, 3)], ["late\n", "good\n"])
 
     def test_G7_who_types_to_a_job_cannot_stop_it(self):
         session = self.fresh()
@@ -405,12 +420,12 @@ class Calls(RexCase):
         session = rex.session("full", argv=["sh", "-c", reader], tty=False)
         first = session.start("write", data="a" * 200_000)
         rex.call("ping")  # the pipe is full
-        os.kill(rex.process.pid, signal.SIGSTOP)
-        self.assertTrue(until(lambda: status_of(rex.process.pid)["State"].startswith("T")))
+        os.kill(rex.pid, signal.SIGSTOP)
+        self.assertTrue(until(lambda: status_of(rex.pid)["State"].startswith("T")))
         second = session.start("write", data="b" * 1000)
         gate.write_text("go\n")
         self.assertTrue(until(read.exists))
-        os.kill(rex.process.pid, signal.SIGCONT)
+        os.kill(rex.pid, signal.SIGCONT)
         self.assertEqual((first.result()["accepted"], second.result()["accepted"]), (200_000, 1000))
         session.call("write", data="", eof=True)
         session.call("wait", any=[{"exit": True}], waitMs=5000)
@@ -418,17 +433,36 @@ class Calls(RexCase):
         self.assertEqual([(byte, len(list(run))) for byte, run in itertools.groupby(data.decode())],
                          [("a", 200_000), ("b", 1000)])
 
+    def test_T02_whoever_shares_our_output_may_change_how_it_blocks(self):
+        big = line("process/run", 1, command="head -c 60000 /dev/zero | tr '\\0' x", maxOutputBytes=60_000)
+        for what, make in (("a pipe", os.pipe), ("a socket", lambda: [end.detach() for end in socket.socketpair()])):
+            with self.subTest(what):
+                ours, shared = make()
+                with subprocess.Popen([binary(), "--private"], stdin=subprocess.PIPE, stdout=shared) as process:
+                    process.stdin.write(b"".join(text({**big, "id": number}) for number in range(9)))
+                    process.stdin.close()
+                    data, blocks = b"", True
+                    while data.count(b"\n") < 9:
+                        blocks = not blocks
+                        os.set_blocking(shared, blocks)
+                        data += os.read(ours, 5000)
+                os.close(ours)
+                os.close(shared)
+                answers = [json.loads(piece) for piece in data.splitlines()]
+                self.assertEqual(sorted(answer["id"] for answer in answers), list(range(9)))
+                self.assertEqual({answer["result"]["stdout"] for answer in answers}, {"x" * 60_000})
+
     def test_J13_a_string_of_escapes_costs_few_times_its_frame(self):
         rex = self.spawn()
         rex.call("ping")
-        before = memory(rex.process.pid, "VmHWM")
+        before = memory(rex.pid, "VmHWM")
         escapes = b"\\u0061" * (16 * MIB // 6 - 100)
         body = b'{"jsonrpc":"2.0","id":"J13","method":"ping","params":{"host":"' + escapes + b'"}}\n'
         rex.process.stdin.write(body)
         rex.process.stdin.flush()
         rex.call("ping")
         if not is_sanitized():  # whose memory is mostly the sanitizer's
-            self.assertLess(memory(rex.process.pid, "VmHWM") - before, 4 * 16 * MIB)
+            self.assertLess(memory(rex.pid, "VmHWM") - before, 4 * 16 * MIB)
 
     def test_R20_J15_whatever_a_program_prints_the_wire_is_json(self):
         result = self.rex.call("process/run", command="head -c 50000 /dev/urandom; printf '\\377\\0\\033]0;x\\007' >&2")

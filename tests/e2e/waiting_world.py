@@ -10,7 +10,6 @@ import pwd
 import shutil
 import socket
 import struct
-import subprocess
 import threading
 
 USER = pwd.getpwnam("nobody")
@@ -32,11 +31,6 @@ def copy_for_all(path, folder):
     """The program at `path` where any user may execute it."""
     os.chmod(folder, 0o755)
     return shutil.copy(path, pathlib.Path(folder) / "rex-rpc")
-
-
-def free_port():
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        return listener.getsockname()[1]
 
 
 class Server(threading.Thread):
@@ -81,36 +75,3 @@ def database(connection):
     settings = [b"server_version\x0015.0\0", b"client_encoding\0UTF8\0", b"standard_conforming_strings\0on\0"]
     connection.sendall(message(b"R", struct.pack(">i", 0)) + b"".join(message(b"S", each) for each in settings)
                        + message(b"Z", b"I"))
-
-
-class SshServer:
-    """A real sshd on a port of its own with keys of its own. Logs in whoever runs it, by `folder`/key."""
-
-    def __init__(self, folder):
-        self.folder = pathlib.Path(folder)
-        self.port = free_port()
-        for name in ("host_key", "key"):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / name], check=True)
-        shutil.copy(self.folder / "key.pub", self.folder / "authorized_keys")
-        (self.folder / "sshd_config").write_text(
-            f"ListenAddress 127.0.0.1:{self.port}\nHostKey {self.folder}/host_key\nPidFile none\nStrictModes no\n"
-            f"AuthorizedKeysFile {self.folder}/authorized_keys\nUsePAM {'yes' if os.getuid() == 0 else 'no'}\n"
-            "PermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n")
-        if os.getuid() == 0:
-            os.makedirs("/run/sshd", exist_ok=True)
-        self.process = subprocess.Popen(
-            [program("sshd"), "-D", "-e", "-f", self.folder / "sshd_config"], stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            if "listening on" in line:
-                break
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
-
-    def command(self, key, known_hosts):
-        login = pwd.getpwuid(os.getuid()).pw_name
-        return (f"ssh -F none -p {self.port} -i {key} -o IdentitiesOnly=yes -o UserKnownHostsFile={known_hosts} "
-                f"-o GlobalKnownHostsFile=/dev/null {login}@127.0.0.1")
-
-    def close(self):
-        self.process.terminate()
-        self.process.wait()
-        self.process.stderr.close()

@@ -33,11 +33,15 @@ from rex import DEADLINE  # noqa: E402
 
 
 class Peer(Rex):
-    """A connection to a socket instead of a process of its own."""
+    """A connection to a socket instead of a process of its own: the path of one, or a (host, port)."""
 
-    def __init__(self, path, reads=True):  # pylint: disable=super-init-not-called
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.connect(str(path))
+    def __init__(self, place, reads=True):  # pylint: disable=super-init-not-called
+        if isinstance(place, tuple):
+            self.socket = socket.create_connection(place)
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        else:
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.connect(str(place))
         self.process = types.SimpleNamespace(
             stdin=self.socket.makefile("wb"), stdout=self.socket.makefile("rb"), poll=lambda: None, pid=None)
         self.notifications = queue.Queue()
@@ -164,7 +168,7 @@ class WatchCase(RexCase):
     @classmethod
     def start_rex(cls):
         cls.rex = Rex(env=cls.environment())
-        if not until(lambda: list(cls.folder_of_sockets().glob(f"{cls.rex.process.pid}-*.sock"))):
+        if not until(lambda: list(cls.folder_of_sockets().glob(f"{cls.rex.pid}-*.sock"))):
             raise AssertionError(f"the instance has no socket; {cls.rex.diagnosis()}")
 
     @classmethod
@@ -180,7 +184,7 @@ class WatchCase(RexCase):
 
     def instance(self):
         """The name of the class's instance."""
-        path = until(lambda: next(self.folder_of_sockets().glob(f"{self.rex.process.pid}-*.sock"), None))
+        path = until(lambda: next(self.folder_of_sockets().glob(f"{self.rex.pid}-*.sock"), None))
         self.assertTrue(path, "the instance has no socket")
         return path.stem
 

@@ -92,6 +92,7 @@ class ScriptedTransport final : public Transport {
   }
   Task<> writable() override { co_return; }
   Task<bool> gone() override { co_return false; }
+  void end_output() override {}
   void close() override { closed_ = true; }
 
  private:
@@ -135,7 +136,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   World world;
   rpc::MethodTable table;
   bind_methods(table, world);
-  relay::Router router(table);
+  relay::Hosts hosts("", nullptr, nullptr, nullptr);
+  relay::Router router(table, hosts, std::make_shared<relay::Pipes>(), nullptr);
   Loop loop{1};
   std::string output;
   auto transport =

@@ -1,17 +1,20 @@
 """Processes that try to outlive what started them, one kind a word: runaways.py KIND MARK.
 
 MARK is only there to be found in their command lines. Each kind prints `up` once it has run away, and its first
-process then waits for ever.
+process then waits for ever, but for `headless`.
 """
 
 import ctypes
 import os
+import pathlib
 import platform
 import signal
 import sys
+import threading
 import time
 
 CLONE = {"x86_64": 56, "aarch64": 220}
+EXIT = {"x86_64": 60, "aarch64": 93}  # of one thread
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -130,9 +133,28 @@ def crowd():
         in_child(work)
 
 
+def headless():
+    """Its first thread has ended, so it looks like a zombie, while another goes on."""
+    told, tell = os.pipe()
+
+    def rest():
+        while pathlib.Path(f"/proc/{os.getpid()}/stat").read_text(encoding="utf-8").split()[2] != "Z":
+            time.sleep(0.01)
+        os.write(tell, b"x")
+        forever()
+
+    def work():
+        threading.Thread(target=rest).start()
+        LIBC.syscall(EXIT[platform.machine()], 0)
+
+    in_child(work)
+    os.read(told, 1)
+
+
 KINDS = {each.__name__: each for each in (own_session, daemon, deaf, stopped, hopper, reborn, odd, traced, crowd)}
 
 if __name__ == "__main__":
-    {**KINDS, "swarm": swarm}[sys.argv[1]]()
+    {**KINDS, "swarm": swarm, "headless": headless}[sys.argv[1]]()
     print("up", flush=True)
-    forever()
+    if sys.argv[1] != "headless":
+        forever()

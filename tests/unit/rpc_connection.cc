@@ -35,7 +35,7 @@ struct Server {
     table.bind("flood", &Server::flood);
     table.bind("hold", [this](json params, Call& call) { return hold(std::move(params), call); });
     table.bind("ask", [](json params, Call& call) { return ask(std::move(params), call); });
-    table.bind("initialize", [](json, Call& call) { return initialize(call); });
+    table.bind("initialize", [](json params, Call& call) { return initialize(std::move(params), call); });
     table.bind("shutdown", [](json, Call& call) { return shutdown(call); });
     table.bind_notification("note", [this](const json& params, const auto&) { notes.push_back(params); });
     table.bind_notification("exit", [](const json&, const auto& from) { from->close("exit"); });
@@ -63,7 +63,10 @@ struct Server {
     json answer = co_await connection->call("client/question", std::move(params));
     co_return json{{"answered", answer}};
   }
-  static Task<json> initialize(Call& call) {
+  static Task<json> initialize(json params, Call& call) {
+    if (call.connection()->lifecycle().is_stranger() && !call.connection()->admits(params.value("token", ""))) {
+      throw Error(Fault::Unauthenticated, "a wrong token");
+    }
     call.connection()->lifecycle().initialized();
     co_return json::object();
   }
@@ -93,7 +96,8 @@ struct Server {
   }
 
   rpc::MethodTable table;
-  relay::Router router{table};
+  relay::Hosts hosts{"", nullptr, nullptr, nullptr};
+  relay::Router router{table, hosts, std::make_shared<relay::Pipes>(), nullptr};
   Event release;
   bool released = false;
   int holding = 0;
@@ -112,6 +116,13 @@ struct Client : Peer {
   }
   Server& server;
 };
+
+Connection::Options for_strangers() {
+  Connection::Options options;
+  options.trusted = false;
+  options.admits = [](std::string_view token) { return token == "right"; };
+  return options;
+}
 
 }  // namespace
 
@@ -392,17 +403,70 @@ TEST_CASE("The base protocol's order is kept", "[R16]") {
   hasty.until_finished();
   CHECK(hasty.connection->lifecycle().exit_code() == 1);
 
-  Connection::Options options;
-  options.trusted = false;
-  Client stranger(server, options);
-  stranger.send_framed(R"({"jsonrpc":"2.0","method":"note"})");
+  Client stranger(server, for_strangers());
   CHECK(stranger.ask(request("1", "ping")).at("error").at("code") == -32002);
   stranger.until_finished();
+
+  Client known(server, for_strangers());
+  CHECK(known.ask(request("1", "initialize", R"({"token":"right"})")).contains("result"));
+  CHECK(known.alive());
+  CHECK(known.ask(request("1", "initialize", R"({"token":"right"})")).at("error").at("code") == -32600);
+}
+
+TEST_CASE("A stranger has one try, and until then nothing has an effect", "[G11][R16]") {
+  Server server;
+  const std::string note = R"({"jsonrpc":"2.0","method":"note"})";
+  const std::string right = request("1", "initialize", R"({"token":"right"})");
+  const std::string wrong = request("1", "initialize", R"({"token":"wrong"})");
+  // The first message, and the code of the one answer to it; 0 for none.
+  const std::vector<std::pair<std::string, int>> rows = {
+      {request("1", "ping"), -32002},
+      {request("1", "nonsense"), -32002},
+      {note, 0},
+      {R"({"jsonrpc":"2.0","id":1,"result":0})", 0},
+      {cancel(R"({"id":1})"), 0},
+      {"{", -32700},
+      {"[]", -32600},
+      {"[" + note + "," + right + "," + note + "]", 0},
+      {"[" + request("2", "ping") + "," + right + "," + note + "]", 0},
+      {wrong, 1001},
+      {request("1", "initialize"), 1001},
+      {request("1", "initialize", R"({"token":"right","x":")" + std::string(70'000, 'x') + "\"}"), 1201},
+  };
+  for (const auto& [message, code] : rows) {
+    INFO(message.substr(0, 100));
+    Client stranger(server, for_strangers());
+    stranger.send_framed(message);
+    if (code != 0) {
+      CHECK(stranger.json_answer().at("error").at("code") == code);
+    }
+    stranger.until_finished();
+    CHECK(stranger.unread().empty());
+  }
   CHECK(server.notes.empty());
 
-  Client known(server, options);
-  CHECK(known.ask(request("1", "initialize")).contains("result"));
-  CHECK(known.alive());
+  Client impatient(server, for_strangers());
+  impatient.send(framed(wrong) + framed(right) + framed(note));
+  CHECK(impatient.json_answer().at("error").at("code") == 1001);
+  impatient.until_finished();
+  CHECK(impatient.unread().empty());
+  CHECK(server.notes.empty());
+}
+
+TEST_CASE("What follows the right token at once is heard", "[G11]") {
+  Server server;
+  const std::string right = request("1", "initialize", R"({"token":"right"})");
+  const std::string large = request("2", "echo", R"({"x":")" + std::string(70'000, 'x') + "\"}");
+  Client framing(server, for_strangers());
+  framing.send(framed(right) + framed(large));
+  CHECK(framing.json_answer().contains("result"));
+  CHECK(framing.json_answer().at("result").at("x").get<std::string>().size() == 70'000);
+  Client lines(server, for_strangers());
+  lines.send(right + "\n" + large + "\n");
+  CHECK(lines.json_answer().at("id") == 1);
+  CHECK(lines.json_answer().at("id") == 2);
+  Client batch(server, for_strangers());
+  CHECK(batch.ask("[" + right + "," + request("2", "ping") + "]").size() == 2);
 }
 
 TEST_CASE("A client that does not read costs a bounded amount of memory", "[G9]") {

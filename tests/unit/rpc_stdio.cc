@@ -31,7 +31,8 @@ int serve() {
   std::system("echo a child prints; head -c 1 >/dev/null");  // and does not eat our input
   rpc::MethodTable table;
   table.bind("ping", &ping);
-  relay::Router router(table);
+  relay::Hosts hosts("", nullptr, nullptr, nullptr);
+  relay::Router router(table, hosts, std::make_shared<relay::Pipes>(), nullptr);
   auto connection =
       std::make_shared<rpc::Connection>(loop.get_executor(), std::move(transport), router, rpc::Connection::Options());
   int code = 1;

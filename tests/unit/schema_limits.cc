@@ -4,7 +4,9 @@
 
 #include "files/edit.h"
 #include "files/read.h"
+#include "files/search.h"
 #include "files/stat.h"
+#include "files/watch.h"
 #include "methods/attachments.h"
 #include "methods/wire.gen.h"
 #include "relay/router.h"
@@ -23,6 +25,7 @@ TEST_CASE("Every room enforces the limits that are announced") {
   const shell::CreateOptions session;
   const std::pair<std::int64_t, std::uint64_t> pairs[] = {
       {limits::frameBytes, rpc.frame_bytes},
+      {limits::handshakeFrameBytes, rpc.handshake_frame_bytes},
       {limits::headerBytes, rpc.header_bytes},
       {limits::jsonDepth, rpc.json_depth},
       {limits::jsonValues, rpc.json_values},
@@ -47,6 +50,15 @@ TEST_CASE("Every room enforces the limits that are announced") {
       {limits::edit_maxBytes, files::max_edit_bytes},
       {limits::edit_count, files::max_edits},
       {limits::edit_files, files::max_edited_files},
+      {limits::search_maxResults, files::default_search_results},
+      {limits::search_context, files::max_context},
+      {limits::search_resultBytes, files::max_result_bytes},
+      {limits::search_textBytes, files::max_shown_line},
+      {limits::search_lineBytes, files::max_searched_line},
+      {limits::search_errors, files::max_search_errors},
+      {limits::watch_entries, files::max_watched_entries},
+      {limits::watch_changes, files::max_pending_changes},
+      {limits::watch_pollMs, files::poll_interval_ms},
       {limits::read_lineScanBytes, files::max_line_scan_bytes},
   };
   for (const auto& [announced, enforced] : pairs) {

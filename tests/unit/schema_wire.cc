@@ -190,6 +190,7 @@ TEST_CASE("The document has exactly the methods of the lists") {
   std::set<std::string> listed(wire::requests.begin(), wire::requests.end());
   listed.insert(wire::client_notifications.begin(), wire::client_notifications.end());
   listed.insert(wire::server_notifications.begin(), wire::server_notifications.end());
+  listed.insert(wire::server_requests.begin(), wire::server_requests.end());
   std::set<std::string> documented;
   const json document = json::parse(wire::openrpc_document());
   for (const json& method : document["methods"]) {

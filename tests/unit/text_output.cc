@@ -58,7 +58,9 @@ void check_account(View view, std::size_t max_bytes, const std::string& bytes, c
   const std::size_t to = result.omitted->to - kFrom;
   REQUIRE(from <= to);
   REQUIRE(to <= bytes.size());
-  REQUIRE(output == viewed(view, bytes.substr(0, from)) + viewed(view, bytes.substr(to)));
+  const std::string head = viewed(view, bytes.substr(0, from));
+  REQUIRE(output == head + viewed(view, bytes.substr(to)));
+  REQUIRE(result.omitted->at == head.size());
   REQUIRE(output.size() + result.omitted->bytes == text.size());
 }
 

@@ -16,17 +16,19 @@ ARROWS = {
     "transports": ["base"],
     "rpc": ["transports"],
     "relay": ["rpc"],
+    "hosts": ["relay", "transports"],
     "shell": ["base"],
     "files": ["base"],
     "methods": ["shell", "files", "relay", "rpc"],
-    "cli": ["methods"],
+    "mcp": ["rpc"],
+    "cli": ["methods", "hosts", "mcp"],
 }
 # Libraries with walls of their own: the rooms that may include them, and in how many files.
 LIBRARIES = {
-    "nlohmann/": (["rpc", "relay", "methods", "cli"], None),
+    "nlohmann/": (["rpc", "relay", "methods", "mcp", "cli"], None),
     "libssh/": (["transports"], 1),
     "CLI/": (["cli"], 1),
-    "re2/": (["shell"], None),
+    "re2/": (["shell", "files"], None),  # both wait or search for text; patterns mean the same in each
 }
 # What belongs to asio's coroutine machinery is spelled out in base/ alone.
 COROUTINE_MACHINERY = re.compile(r"\basio::(co_spawn|awaitable|use_awaitable|experimental)\b")

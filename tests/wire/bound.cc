@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "methods/hosts_file.h"
 #include "methods/methods.h"
 #include "methods/wire.gen.h"
+#include "relay/router.h"
 
 using namespace rex;
 
@@ -15,7 +17,12 @@ TEST_CASE("Every method of the schema is bound, and nothing else is") {
   Workers workers(loop.get_executor());
   shell::Sessions sessions(loop.get_executor(), nursery, workers, shell::default_journal_memory);
   rpc::MethodTable table;
-  methods::bind_all(table, loop.get_executor(), "", nursery, sessions, workers);
+  relay::Hosts hosts("", nullptr, nullptr, nullptr);
+  const auto pipes = std::make_shared<relay::Pipes>();
+  relay::Router router(table, hosts, pipes, nullptr);
+  methods::HostsFile file("", nullptr);
+  const methods::Parts parts{loop.get_executor(), "", nursery, sessions, workers, hosts, file, pipes, router, nullptr};
+  methods::bind_all(table, parts);
 
   std::vector<std::string> bound = table.names();
   std::vector<std::string> promised(wire::requests.begin(), wire::requests.end());

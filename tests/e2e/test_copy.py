@@ -1,0 +1,172 @@
+"""file/copy: a tree arrives as it was, from any host to any other, or an error says why and nothing is half there.
+
+Must not know how the bytes travel. Each test runs at 0, 1 and 2 hops: near to far, far to near, far to far.
+"""
+
+import hashlib
+import os
+import pathlib
+import stat
+import unittest
+
+from rig import Rex, RexCase, RpcError, binary, needs
+
+MEGABYTE = 1 << 20
+
+
+def described(root):
+    """{path: (mode, mtime, content or target)} of a tree; the content as its hash."""
+    tree = {}
+    for path in [root, *sorted(root.rglob("*"))]:
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            content = os.readlink(path)
+        elif stat.S_ISREG(status.st_mode):
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+        else:
+            content = None
+        mtime = None if stat.S_ISLNK(status.st_mode) else status.st_mtime_ns
+        tree[str(path.relative_to(root))] = (stat.S_IFMT(status.st_mode) | stat.S_IMODE(status.st_mode), mtime, content)
+    return tree
+
+
+class Copies(RexCase):
+    def each_way(self):
+        """(rex, host of the source, host of the destination, a new path for it)."""
+        for hops in (0, 1, 2):
+            rex = Rex(hops=hops)
+            self.addCleanup(rex.close)
+            for number, (source, to) in enumerate(sorted({("", rex.host), (rex.host, ""), (rex.host, rex.host)})):
+                yield rex, source, to, self.folder / f"{hops}-{number}"
+
+    @staticmethod
+    def start(rex, source, to, **more):
+        ends = {"from": {"host": source[0], "path": str(source[1])}, "to": {"host": to[0], "path": str(to[1])}}
+        return rex.start("file/copy", host="", **ends, **more)
+
+    def copy(self, rex, source, to, **more):
+        return self.start(rex, source, to, **more).result()
+
+    def tree(self):
+        root = self.folder / "tree"
+        (root / "deep" / "er").mkdir(parents=True)
+        (root / "empty").mkdir(mode=0o700)
+        (root / "deep" / "er" / "random").write_bytes(os.urandom(3 * MEGABYTE + 1))
+        (root / "deep" / "er" / "nothing").touch()
+        (root / "tool").write_text("#!/bin/sh\n")
+        (root / "tool").chmod(0o751)
+        (root / "link").symlink_to("tool")
+        (root / "astray").symlink_to("/no/such/place")
+        (root / os.fsdecode(b"no\xffutf8 \n name")).write_text("x")
+        with open(root / "holes", "wb") as file:
+            file.truncate(64 * MEGABYTE)
+            file.seek(32 * MEGABYTE)
+            file.write(b"x")
+        os.utime(root / "tool", ns=(1, 981173106000000007))
+        return root
+
+    def test_a_tree_arrives_as_it_was(self):
+        source = self.tree()
+        for rex, here, there, path in self.each_way():
+            with self.subTest(source=here, to=there):
+                done = self.copy(rex, (here, source), (there, path), recursive=True)
+                self.assertEqual(described(path), described(source))
+                self.assertEqual((done["files"], done["skipped"]), (5, 0))
+                self.assertLess((path / "holes").stat().st_blocks * 512, MEGABYTE)
+
+    def test_a_files_hash_is_told_and_news_of_the_way_come(self):
+        source = self.folder / "file"
+        source.write_bytes(os.urandom(8 * MEGABYTE))
+        for rex, here, there, path in self.each_way():
+            with self.subTest(source=here, to=there):
+                done = self.copy(rex, (here, source), (there, path), progressToken="p")
+                self.assertEqual(done["hash"], hashlib.sha256(source.read_bytes()).hexdigest())
+                self.assertEqual(path.read_bytes(), source.read_bytes())
+                news = [rex.notifications.get()["params"] for _ in range(rex.notifications.qsize())]
+                self.assertGreaterEqual(max(n["value"]["bytes"] for n in news if n.get("token") == "p"), 0)
+
+    def test_what_is_there_stays_unless_it_may_be_overwritten(self):
+        source, old = self.folder / "new", self.folder / "old"
+        source.write_text("new")
+        for rex, here, there, _ in self.each_way():
+            with self.subTest(source=here, to=there):
+                old.write_text("old")
+                error = self.refused("OsError", self.copy, rex, (here, source), (there, old))
+                self.assertEqual((error.data["name"], old.read_text()), ("EEXIST", "old"))
+                self.copy(rex, (here, source), (there, old), overwrite=True)
+                self.assertEqual(old.read_text(), "new")
+
+    def test_the_end_that_cannot_says_why(self):
+        (self.folder / "file").write_text("x")
+        (self.folder / "folder").mkdir()
+        for rex, here, there, path in self.each_way():
+            for source, to, name in [("nothing", path, "ENOENT"), ("folder", path, "EISDIR"),
+                                     ("file", self.folder / "file" / "below", "ENOTDIR"),
+                                     ("file", "/proc/no/such", "ENOENT")]:
+                with self.subTest(source=source, name=name, hosts=(here, there)):
+                    error = self.refused("OsError", self.copy, rex, (here, self.folder / source), (there, to))
+                    self.assertEqual(error.data["name"], name)
+            self.assertFalse(path.exists())
+        self.refused("HostNotFound", self.copy, self.rex, ("nowhere", "/x"), ("", self.folder / "y"))
+
+    def test_a_tree_is_not_copied_into_itself(self):
+        (self.folder / "tree" / "below").mkdir(parents=True)
+        (self.folder / "around").symlink_to(self.folder / "tree")
+        for rex, here, there, path in self.each_way():
+            if here == there:
+                for to in ("tree", "tree/below/copy", "around/copy", "tree/../tree/copy"):
+                    with self.subTest(to=to, host=here):
+                        self.refused("InvalidParams", self.copy, rex, (here, self.folder / "tree"),
+                                     (there, self.folder / to), recursive=True, overwrite=True)
+                self.copy(rex, (here, self.folder / "tree"), (there, f"{self.folder}/tree-{path.name}"), recursive=True)
+
+    @needs("unshare")
+    @unittest.skipUnless(os.getuid() == 0, "cannot run here: no mount namespace may be made")
+    def test_the_same_path_on_another_host_is_another_place(self):
+        tree = self.folder / "tree"
+        tree.mkdir()
+        (tree / "file").write_text("x")
+        apart = ["unshare", "-m", "sh", "-c", f"mount -t tmpfs none {tree} && exec {binary()}"]
+        with Rex() as rex:
+            rex.call("host/connect", name="apart", argv=apart)
+            done = self.copy(rex, ("", tree), ("apart", tree / "below"), recursive=True)
+            self.assertEqual(done["files"], 1)
+            self.assertFalse((tree / "below").exists())
+            there = rex.call("file/read", host="apart", path=str(tree / "below" / "file"))
+            self.assertEqual(there["data"], "x")
+
+    def test_a_copy_that_is_cancelled_or_whose_client_goes_leaves_no_half_of_a_file(self):
+        source = self.folder / "source"
+        with open(source, "wb") as file:
+            for _ in range(32):
+                file.write(os.urandom(4 * MEGABYTE))
+        for hops in (0, 2):
+            for leaves in (False, True):
+                with self.subTest(hops=hops, leaves=leaves), Rex(hops=hops) as rex:
+                    path = self.folder / f"{hops}{leaves}"
+                    copying = self.start(rex, (rex.host, source), ("", path / "file"), progressToken=1)
+                    while rex.notifications.get(timeout=30)["params"].get("value", {}).get("bytes", 0) == 0:
+                        pass
+                    if leaves:
+                        rex.process.kill()
+                    else:
+                        rex.notify("$/cancelRequest", id=copying.id)
+                        with self.assertRaises(RpcError) as stopped:
+                            copying.result()
+                        self.assertEqual(stopped.exception.type, "RequestCancelled")
+                        self.assertEqual(os.listdir(path), [])
+                    self.assertFalse((path / "file").exists())
+
+    def test_a_host_that_is_lost_on_the_way_is_named(self):
+        source = self.folder / "source"
+        source.write_bytes(os.urandom(64 * MEGABYTE))
+        with Rex(hops=1) as rex:
+            path = self.folder / "copy"
+            copying = self.start(rex, (rex.host, source), ("", path), progressToken=1)
+            while rex.notifications.get(timeout=30)["params"].get("value", {}).get("bytes", 0) == 0:
+                pass
+            os.kill(rex.pid, 9)
+            with self.assertRaises(RpcError) as lost:
+                copying.result()
+            self.assertEqual(lost.exception.type, "HostLost")
+            self.assertFalse(pathlib.Path(path).exists())

@@ -1,0 +1,258 @@
+// Copying a tree as a stream: what arrives is what was sent, however the stream is cut, and nothing is written
+// elsewhere.
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/digest.h"
+#include "files/copy_stream.h"
+#include "files/entry.h"
+#include "files/pack.h"
+#include "files/unpack.h"
+#include "unit/files_support.h"
+
+using namespace rex;
+using namespace rex::files;
+
+namespace {
+
+std::string packed(PackOptions options) {
+  Pack pack(std::move(options));
+  std::string stream;
+  while (pack.read(stream, 1000)) {
+  }
+  return stream;
+}
+
+void feed(Unpack& unpack, std::string_view stream, std::size_t piece) {
+  while (!stream.empty()) {
+    for (bool ready = unpack.write(stream.substr(0, piece)); !ready; ready = unpack.write("")) {
+    }
+    stream.remove_prefix(std::min(piece, stream.size()));
+  }
+}
+
+CopyResult copy(PackOptions from, UnpackOptions to, std::size_t piece = 1 << 20) {
+  const std::string stream = packed(std::move(from));
+  Unpack unpack(std::move(to));
+  feed(unpack, stream, piece);
+  REQUIRE(unpack.done());
+  return unpack.result();
+}
+
+/// What a tree is, as text: names, modes, times, contents, targets.
+std::string picture(const std::string& path) {
+  const std::string command = "cd '" + path +
+                              "' && find . -printf '%p %y %m %T@ %l\\n' | LC_ALL=C sort && "
+                              "find . -type f -exec sha256sum {} + | LC_ALL=C sort";
+  FILE* output = ::popen(command.c_str(), "r");
+  std::string text;
+  char piece[4096];
+  for (std::size_t n = 0; (n = std::fread(piece, 1, sizeof piece, output)) > 0;) {
+    text.append(piece, n);
+  }
+  ::pclose(output);
+  return text;
+}
+
+void make_tree(const std::string& root) {
+  for (const char* name : {"", "/d", "/d/e", "/d.x", "/empty", "/closed"}) {
+    ::mkdir((root + name).c_str(), 0755);
+  }
+  put(root + "/file", "text\n", 0640);
+  put(root + "/none", "", 0600);
+  put(root + "/run", "#!/bin/sh\n", 04755);
+  put(root + "/d/e/deep", std::string(700'000, 'd'));
+  put(root + "/d.x/\xff\n", "name of any bytes");
+  put(root + "/closed/in", "x", 0400);
+  static_cast<void>(::symlink("../nowhere", (root + "/d/link").c_str()));
+  static_cast<void>(::symlink("d", (root + "/way").c_str()));
+  put(root + "/sparse", "begin");
+  REQUIRE(::truncate((root + "/sparse").c_str(), 80 << 20) == 0);
+  std::ofstream(root + "/sparse", std::ios::binary | std::ios::in).seekp(50 << 20).write("middle", 6);
+  const timespec old[2] = {{0, UTIME_OMIT}, {1'000'000'000, 123'456'789}};
+  ::utimensat(AT_FDCWD, (root + "/file").c_str(), old, 0);
+  ::utimensat(AT_FDCWD, (root + "/way").c_str(), old, AT_SYMLINK_NOFOLLOW);
+  ::utimensat(AT_FDCWD, (root + "/empty").c_str(), old, 0);
+  ::chmod((root + "/closed").c_str(), 0500);
+}
+
+}  // namespace
+
+TEST_CASE("A copied tree is the tree, its modes, times, links and holes") {
+  const TempDir dir;
+  make_tree(dir / "a");
+  const std::string before = picture(dir / "a");
+  ::chmod((dir / "a/run").c_str(), 0755);  // setuid does not travel
+  const std::string expected = picture(dir / "a");
+  CHECK(before != expected);
+  ::chmod((dir / "a/run").c_str(), 04755);
+  for (const std::size_t piece : {std::size_t{777}, std::size_t{1} << 20}) {
+    const std::string to = dir / ("new/" + std::to_string(piece));
+    const CopyResult result = copy({.path = dir / "a"}, {.path = to}, piece);
+    CHECK(picture(to) == expected);
+    CHECK((result.files == 7 && result.bytes == 5 + 10 + 700'000 + 17 + 1 + (80 << 20) && result.skipped == 0));
+    CHECK(status_of(to + "/sparse").st_blocks * 512 < 4 << 20);
+    std::string lines;
+    for (const char* name : {"closed/in", "d/e/deep", "d.x/\xff\n", "file", "none", "run", "sparse"}) {
+      lines += sha256_of_file(to + "/" + name) + "  " + name + "\n";
+    }
+    Sha256 hash;
+    hash.update(lines);
+    CHECK(result.hash == hash.finish());
+  }
+}
+
+TEST_CASE("A copied file is the file, and its hash the result's") {
+  const TempDir dir;
+  put(dir / "a", "hello\n", 0751);
+  const CopyResult result = copy({.path = dir / "a", .recursive = false}, {.path = dir / "b"});
+  CHECK((get(dir / "b") == "hello\n" && (status_of(dir / "b").st_mode & 07777) == 0751));
+  CHECK(result.hash == sha256_of_file(dir / "a"));
+  CHECK((result.files == 1 && result.bytes == 6));
+  REQUIRE(::symlink("a", (dir / "l").c_str()) == 0);
+  copy({.path = dir / "l"}, {.path = dir / "m"});
+  CHECK(read_link(AT_FDCWD, dir / "m") == "a");
+}
+
+TEST_CASE("What is excluded and what is no file stays behind, and the latter is counted") {
+  const TempDir dir;
+  make_tree(dir / "a");
+  REQUIRE(::mkfifo((dir / "a/fifo").c_str(), 0644) == 0);
+  const CopyResult result =
+      copy({.path = dir / "a", .excludes = {"d", "sparse", "*.x", "clos*/in"}}, {.path = dir / "b"});
+  CHECK(names_in(dir / "b") == std::vector<std::string>{"closed", "empty", "file", "none", "run", "way"});
+  CHECK(names_in(dir / "b/closed").empty());
+  CHECK(result.skipped == 1);
+}
+
+TEST_CASE("[X18] a copy that is cut anywhere goes on where it was, and each byte is written once") {
+  const TempDir dir;
+  make_tree(dir / "a");
+  const CopyResult expected = copy({.path = dir / "a"}, {.path = dir / "expected"});
+  for (const std::size_t step : {263'000, 300'001, 500'000}) {  // more than the longest record
+    const std::string to = dir / std::to_string(step);
+    Unpack unpack({.path = to});
+    std::optional<CopyPlace> after;
+    int cuts = 0;
+    for (; !unpack.done() && cuts < 100; ++cuts) {
+      feed(unpack, packed({.path = dir / "a", .after = after}).substr(0, step), 5000);
+      after = unpack.done() ? std::nullopt : unpack.cut();
+    }
+    REQUIRE(unpack.done());
+    CHECK(cuts > 1);
+    const CopyResult result = unpack.result();
+    CHECK((result.files == expected.files && result.bytes == expected.bytes && result.hash == expected.hash));
+    CHECK(picture(to) == picture(dir / "expected"));
+  }
+}
+
+TEST_CASE("A file that was changed or removed while its copy was cut is copied as it is now") {
+  const TempDir dir;
+  ::mkdir((dir / "a").c_str(), 0755);
+  put(dir / "a/file", std::string(600'000, 'a'));
+  put(dir / "a/last", "last");
+  for (const bool removed : {false, true}) {
+    Unpack unpack({.path = dir / (removed ? "c" : "b")});
+    const std::string stream = packed({.path = dir / "a"});
+    feed(unpack, std::string_view(stream).substr(0, 500'000), 1000);
+    const std::optional<CopyPlace> after = unpack.cut();
+    REQUIRE((after && !after->complete && after->path == "file" && after->offset == 256 << 10));
+    if (removed) {
+      ::unlink((dir / "a/file").c_str());
+    } else {
+      put(dir / "a/file", std::string(500'000, 'b'));
+    }
+    feed(unpack, packed({.path = dir / "a", .after = after}), 1000);
+    CHECK(unpack.done());
+    CHECK(names_in(dir / (removed ? "c" : "b")) == names_in(dir / "a"));
+    CHECK(get(dir / (removed ? "c/last" : "b/file")) == (removed ? "last" : std::string(500'000, 'b')));
+    CHECK(unpack.result().bytes == (removed ? 4 : 500'004));
+  }
+}
+
+TEST_CASE("What is there is kept, or replaced one by one") {
+  const TempDir dir;
+  make_tree(dir / "a");
+  for (const char* name : {"file", "tree", "link"}) {
+    const std::string to = dir / ("to-" + std::string(name));
+    if (std::string_view(name) == "tree") {
+      ::mkdir(to.c_str(), 0755);
+    } else if (std::string_view(name) == "link") {
+      REQUIRE(::symlink("nowhere", to.c_str()) == 0);
+    } else {
+      put(to, "old");
+    }
+    CHECK(outcome([&] { copy({.path = dir / "a"}, {.path = to}); }) == "OsError EEXIST");
+  }
+  const std::string to = dir / "to-tree";
+  put(to + "/file", "old");
+  put(to + "/other", "kept");
+  put(to + "/way", "a file where a link comes");
+  copy({.path = dir / "a"}, {.path = to, .overwrite = true});
+  CHECK((get(to + "/file") == "text\n" && get(to + "/other") == "kept" && read_link(AT_FDCWD, to + "/way") == "d"));
+  CHECK(outcome([&] { copy({.path = dir / "a"}, {.path = dir / "to-file", .overwrite = true}); }) == "OsError ENOTDIR");
+  CHECK(outcome([&] { copy({.path = dir / "a/file"}, {.path = to, .overwrite = true}); }) == "OsError EISDIR");
+  CHECK(get(dir / "to-file") == "old");
+  CHECK(outcome([&] { packed({.path = dir / "a", .recursive = false}); }) == "OsError EISDIR");
+  CHECK(outcome([&] { packed({.path = dir / "none"}); }) == "OsError ENOENT");
+}
+
+TEST_CASE("[X08] a stream that means to write elsewhere is refused before it does") {
+  using Kind = CopyRecord::Kind;
+  const TempDir dir;
+  ::mkdir((dir / "outside").c_str(), 0755);
+  const CopyRecord root{.kind = Kind::directory, .mode = 0755};
+  const auto file = [](const std::string& path) { return CopyRecord{.kind = Kind::file, .path = path, .mode = 0644}; };
+  const CopyRecord way{.kind = Kind::link, .path = "way", .text = "../outside"};
+  const std::vector<std::vector<CopyRecord>> streams = {
+      {root, file("../evil")},
+      {root, file("/tmp/evil")},
+      {root, file("a//evil")},
+      {root, file("./evil")},
+      {root, file("a/../evil")},
+      {root, way, file("way/evil")},
+      {root, file(std::string("a\0b", 3))},
+      {file("evil/")},
+      {file("x")},
+      {{.kind = Kind::bytes, .text = "x"}},
+      {{}},
+      {root, file("a"), file("b")},
+      {root, file("a"), {.kind = Kind::end, .text = "wrong"}},
+      {root, file("a"), {.kind = Kind::hole, .size = 1LL << 50}},
+      {root, {.kind = Kind::file, .path = "a", .offset = 7}},
+  };
+  int number = 0;
+  for (const std::vector<CopyRecord>& records : streams) {
+    INFO("stream " << number);
+    std::string stream;
+    for (const CopyRecord& record : records) {
+      append(stream, record);
+    }
+    const std::string to = dir / std::to_string(number++);
+    const std::string told = outcome([&] {
+      Unpack unpack({.path = to});
+      unpack.write(stream);
+    });
+    CHECK((told == "HostProtocol" || told == "OsError ELOOP" || told == "OsError ENOTDIR"));
+    CHECK(names_in(dir / "outside").empty());
+    std::error_code ignored;
+    if (std::filesystem::is_directory(to, ignored)) {
+      for (const std::string& name : names_in(to)) {
+        CHECK(name == "way");  // nothing half is left
+      }
+    }
+  }
+  CHECK(outcome([&] { Unpack({.path = dir / "x"}).write("HTTP/1.1 200 OK"); }) == "HostProtocol");
+  const std::string good = packed({.path = dir / "outside"});
+  for (std::size_t at = 0; at < good.size(); ++at) {  // any byte wrong: refused, or a tree after all, never a crash
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ 0x41);
+    outcome([&] {
+      Unpack unpack({.path = dir / "fuzzed", .overwrite = true});
+      unpack.write(bad);
+    });
+  }
+}
