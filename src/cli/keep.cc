@@ -100,13 +100,11 @@ class Keeping {
   /// Whether nobody has been connected and nothing has run for the session's `ttlMs`; else sets when that will be.
   bool is_outlived() {
     std::optional<Milliseconds> ttl;
-    bool busy = server_.has_clients();
-    for (const std::shared_ptr<shell::Session>& session : server_.sessions().list()) {
-      const shell::SessionInfo info = session->info();
-      ttl = info.ttl;
-      busy = busy || info.job.has_value();
+    if (!server_.has_clients()) {  // else nothing is looked up at each event of the session
+      const shell::SessionInfo info = server_.sessions().list().front()->info();
+      ttl = info.job ? std::nullopt : info.ttl;
     }
-    if (!ttl || busy) {
+    if (!ttl) {
       unattended_until_ = never;
       return false;
     }

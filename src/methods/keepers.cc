@@ -8,6 +8,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "methods/wire.gen.h"
 #include "transports/unix.h"
 
 namespace rex::methods {
@@ -17,7 +18,6 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t digits_of_name = 16;
-constexpr std::string_view socket_suffix = ".sock";
 
 // A process that is too busy for a listing does not hold up the others' sessions for longer.
 constexpr Milliseconds list_patience{2000};
@@ -45,17 +45,14 @@ bool is_alive(Executor executor, const std::string& socket) {
   return transports::dial_or_bury(executor, directory, socket) != nullptr;
 }
 
-/// The sockets of all that keep a session. Throws what opening the directory throws.
-std::vector<std::string> living(Executor executor) {
+/// The sockets of processes that keep a session, or did. Throws what opening the directory throws.
+std::vector<std::string> all_sockets() {
   const std::string path = transports::lasting_directory();
   if (access(path.c_str(), F_OK) != 0) {
     return {};  // it is not made for a question
   }
-  const transports::PrivateDirectory directory(path);
-  std::vector<std::string> all = directory.names(socket_suffix);
-  std::erase_if(all, [&](const std::string& socket) {
-    return !socket.starts_with(keeper_prefix) || transports::dial_or_bury(executor, directory, socket) == nullptr;
-  });
+  std::vector<std::string> all = transports::PrivateDirectory(path).sockets();
+  std::erase_if(all, [](const std::string& socket) { return !socket.starts_with(keeper_prefix); });
   return all;
 }
 
@@ -68,7 +65,8 @@ Error exists(const std::string& session) {
 std::string keeper_socket(std::string_view session) {
   Sha256 digest;
   digest.update(session);
-  return std::string(keeper_prefix) + digest.finish().substr(0, digits_of_name) + std::string(socket_suffix);
+  return std::string(keeper_prefix) + digest.finish().substr(0, digits_of_name) +
+         std::string(transports::socket_suffix);
 }
 
 bool Keepers::concerns(std::string_view method, const json& params) const {
@@ -82,14 +80,10 @@ bool Keepers::concerns(std::string_view method, const json& params) const {
   return session != nullptr && !sessions_.contains(*session) && is_kept(*session);
 }
 
+/// What is wrong with the parameters is said here, before a process is started for them.
 Task<json> Keepers::place_for_new(json params) {
-  if (params.contains("session") && text(params, "session") == nullptr) {
-    co_return params;  // what is wrong with it is said by whoever reads it
-  }
-  if (!params.contains("session")) {
-    params["session"] = "d-" + random_hex(4);
-  }
-  const std::string session = params["session"].get<std::string>();
+  const std::string session = wire::read<wire::SessionCreateParams>(params).session.value_or("d-" + random_hex(4));
+  params["session"] = session;
   if (sessions_.contains(session)) {
     throw exists(session);
   }
@@ -99,26 +93,27 @@ Task<json> Keepers::place_for_new(json params) {
   co_return params;
 }
 
-Task<relay::Elsewhere::Place> Keepers::find(std::string method, json params, rpc::Call& /*call*/) {
+bool Keepers::is_reachable(const std::string& socket) const {
+  const std::string host = "/" + socket;
+  const std::optional<relay::Known> target = known(host);
+  const std::shared_ptr<relay::Link> link = target ? hosts_.shared(host, target->target) : nullptr;
+  return (link && link->is_up()) || is_alive(executor_, socket);
+}
+
+Task<relay::Elsewhere::Place> Keepers::find(std::string method, json params) {
   if (method == "session/create") {
     if (!is_for_daemon(params)) {
       throw exists(params["session"].get<std::string>());
     }
     params = co_await place_for_new(std::move(params));
   }
-  const std::string* const session = text(params, "session");
-  if (session == nullptr) {
-    co_return Place{"", std::move(params)};
-  }
-  const std::string socket = keeper_socket(*session);
-  const std::string host = "/" + socket;
-  const std::optional<relay::Known> target = known(host);
-  const std::shared_ptr<relay::Link> link = target ? hosts_.shared(host, target->target) : nullptr;
-  if (!(link && link->is_up()) && !is_alive(executor_, socket)) {
+  const std::string session = params["session"].get<std::string>();
+  const std::string socket = keeper_socket(session);
+  if (!is_reachable(socket)) {
     throw Error(Fault::SessionNotFound,
-                "there is no session " + printable(*session) + " any more: the process that kept it was ended");
+                "there is no session " + printable(session) + " any more: the process that kept it was ended");
   }
-  co_return Place{host, std::move(params)};
+  co_return Place{"/" + socket, std::move(params)};
 }
 
 std::optional<relay::Known> Keepers::known(const std::string& host) {
@@ -132,37 +127,40 @@ std::optional<relay::Known> Keepers::known(const std::string& host) {
   return relay::Known{std::move(target), keep_alive};
 }
 
+/// What the questions of one listing share. Each outlives the listing where its process is too busy to answer.
 struct Keepers::Asked {
+  explicit Asked(const rpc::Call& by) : call(by.connection(), "null") {}
+
+  rpc::Call call;
   std::size_t open = 0;
+  bool failed = false;
   Listed listed;
   Event changed;
 };
 
-Task<> Keepers::ask(std::shared_ptr<Asked> asked, relay::Hosts& hosts, std::string host, rpc::Call& call) {
-  const std::shared_ptr<relay::Channel> channel = co_await hosts.channel(std::move(host), call);
-  const json answer = co_await channel->forward("session/list", json::object(), "", call);
+Task<> Keepers::ask(std::shared_ptr<Asked> asked, relay::Hosts& hosts, std::string host) {
+  const std::shared_ptr<relay::Channel> channel = co_await hosts.channel(std::move(host), asked->call);
+  const json answer = co_await channel->forward("session/list", json::object(), "", asked->call);
   for (const json& info : answer.at("sessions")) {
     asked->listed.sessions.push_back(info);
   }
 }
 
 Task<Keepers::Listed> Keepers::list(rpc::Call& call) {
-  const auto asked = std::make_shared<Asked>();
-  std::vector<std::string> sockets;
+  const auto asked = std::make_shared<Asked>(call);
   try {
-    sockets = living(executor_);
+    for (const std::string& socket : all_sockets()) {
+      if (is_reachable(socket)) {
+        ++asked->open;
+        spawn(executor_, ask(asked, hosts_, "/" + socket), [asked](std::exception_ptr failure) {
+          --asked->open;
+          asked->failed = asked->failed || failure;
+          asked->changed.notify();
+        });
+      }
+    }
   } catch (const Error& error) {
     asked->listed.problem = error.message();
-  }
-  for (const std::string& socket : sockets) {
-    ++asked->open;
-    spawn(executor_, ask(asked, hosts_, "/" + socket, call), [asked](std::exception_ptr failure) {
-      --asked->open;
-      if (failure) {
-        asked->listed.problem = "a process that keeps sessions did not answer";
-      }
-      asked->changed.notify();
-    });
   }
   Waiter waiter(executor_);
   waiter.subscribe(asked->changed);
@@ -171,7 +169,7 @@ Task<Keepers::Listed> Keepers::list(rpc::Call& call) {
   while (asked->open != 0 && !call.cancel() && Clock::now() < deadline) {
     co_await waiter.until(deadline);
   }
-  if (asked->open != 0) {
+  if (asked->open != 0 || asked->failed) {
     asked->listed.problem = "a process that keeps sessions did not answer";
   }
   co_return asked->listed;

@@ -32,7 +32,7 @@ class Keepers final : public relay::Elsewhere {
 
   [[nodiscard]] bool concerns(std::string_view method, const nlohmann::json& params) const override;
   /// Starts the process where the request is a create. Throws SessionExists, SessionNotFound, StartFailed.
-  Task<Place> find(std::string method, nlohmann::json params, rpc::Call& call) override;
+  Task<Place> find(std::string method, nlohmann::json params) override;
 
   /// How an unnamed host is reached; nullopt when it is gone.
   [[nodiscard]] static std::optional<relay::Known> known(const std::string& host);
@@ -46,7 +46,8 @@ class Keepers final : public relay::Elsewhere {
 
  private:
   struct Asked;
-  static Task<> ask(std::shared_ptr<Asked> asked, relay::Hosts& hosts, std::string host, rpc::Call& call);
+  static Task<> ask(std::shared_ptr<Asked> asked, relay::Hosts& hosts, std::string host);
+  [[nodiscard]] bool is_reachable(const std::string& socket) const;
   Task<nlohmann::json> place_for_new(nlohmann::json params);
 
   Executor executor_;

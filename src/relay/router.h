@@ -42,11 +42,11 @@ class Elsewhere {
   /// Whether a request may be one of those; asked of each that names no host.
   [[nodiscard]] virtual bool concerns(std::string_view method, const nlohmann::json& params) const = 0;
   struct Place {
-    std::string host;  // as Hosts knows it; empty for here
+    std::string host;  // as Hosts knows it
     nlohmann::json params;
   };
   /// Who answers a request that is concerned. Throws what the request would.
-  virtual Task<Place> find(std::string method, nlohmann::json params, rpc::Call& call) = 0;
+  virtual Task<Place> find(std::string method, nlohmann::json params) = 0;
 };
 
 /// The Service behind every connection: answers here, or hands the same request one hop further.

@@ -45,8 +45,9 @@ std::optional<OutputPiece> OutputCursor::next(std::size_t most) {
 }
 
 void OutputCursor::acknowledge(Offset upto) {
-  session_->consumed(stream_, std::min(upto, next_));
-  base_ = std::max(base_, std::min(upto, next_));
+  upto = std::min(upto, next_);
+  session_->consumed(stream_, upto);
+  base_ = std::max(base_, upto);
 }
 
 }  // namespace rex::shell

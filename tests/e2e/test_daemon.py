@@ -224,6 +224,31 @@ class Ends(DaemonCase):
         refused = self.refused("NotPermitted", rex.session, "main", lifetime="daemon")
         self.assertIn("chmod 700", refused.message)
 
+    def test_what_cannot_be_made_starts_nothing(self):
+        rex = self.instance()
+        for wrong in ({"session": ""}, {"rows": 0}, {"session": 7}, {"unheard": 1}):
+            with self.subTest(wrong):
+                self.refused("InvalidParams", rex.call, "session/create", lifetime="daemon", **wrong)
+                self.assertEqual(self.keepers(), [])
+        made = rex.call("session/create", lifetime="daemon", session=None)  # which says no more than nothing
+        rex.kill()
+        self.assertEqual([each["session"] for each in self.instance().call("session/list")["sessions"]], [made["session"]])
+
+    def test_one_that_does_not_answer_is_told_in_the_list_and_holds_up_nobody(self):
+        rex = self.instance()
+        rex.session("stuck", shell="dash", lifetime="daemon")
+        [stuck] = self.keepers()
+        rex.session("well", shell="dash", lifetime="daemon")
+        os.kill(stuck, signal.SIGSTOP)
+        self.addCleanup(os.kill, stuck, signal.SIGCONT)
+        listed = self.instance().call("session/list")
+        self.assertEqual([each["session"] for each in listed["sessions"]], ["well"])
+        self.assertIn("did not answer", listed["detail"])
+        late = rex.call("session/list")  # by a link that is there already
+        self.assertIn("did not answer", late["detail"])
+        os.kill(stuck, signal.SIGCONT)
+        self.assertTrue(until(lambda: len(rex.call("session/list")["sessions"]) == 2))
+
     def test_what_a_dead_one_left_fools_nobody(self):
         rex = self.instance()
         rex.session("main", shell="dash", lifetime="daemon")
