@@ -100,7 +100,7 @@ PrivateDirectory::PrivateDirectory(std::string path) : path_(std::move(path)) {
   }
 }
 
-std::vector<std::string> PrivateDirectory::names(std::string_view suffix) const {
+std::vector<std::string> PrivateDirectory::sockets() const {
   std::vector<std::string> names;
   const int copy = ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // with a place of its own
   DIR* const listing = copy < 0 ? nullptr : ::fdopendir(copy);
@@ -109,7 +109,7 @@ std::vector<std::string> PrivateDirectory::names(std::string_view suffix) const 
   }
   while (const dirent* entry = ::readdir(listing)) {
     const std::string_view name = entry->d_name;
-    if (!name.starts_with('.') && name.size() > suffix.size() && name.ends_with(suffix)) {
+    if (!name.starts_with('.') && name.size() > socket_suffix.size() && name.ends_with(socket_suffix)) {
       names.emplace_back(name);
     }
   }

@@ -14,6 +14,9 @@
 
 namespace rex::transports {
 
+/// What the names of sockets end with, behind that of an instance or of the keeper of a session.
+inline constexpr std::string_view socket_suffix = ".sock";
+
 /// A directory that only its owner, us, can look into; held open, so that nobody can put another one in its place.
 class PrivateDirectory {
  public:
@@ -23,8 +26,8 @@ class PrivateDirectory {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] int fd() const { return fd_.get(); }
-  /// The names in it that end with `suffix`, sorted; hidden ones are left out.
-  [[nodiscard]] std::vector<std::string> names(std::string_view suffix) const;
+  /// The names of the sockets in it, sorted; hidden ones are left out.
+  [[nodiscard]] std::vector<std::string> sockets() const;
   [[nodiscard]] bool contains(const std::string& name) const;
 
  private:

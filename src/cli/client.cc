@@ -20,9 +20,6 @@ namespace rex::cli {
 
 using nlohmann::json;
 
-// The answer of an instance that has ended right behind it is read all the same.
-constexpr Milliseconds last_words_patience{1000};
-
 /// A client serves nobody; it hears, and asks the person in front of it.
 class ClientSide::Ears : public rpc::Service {
  public:
@@ -57,7 +54,7 @@ ClientSide::~ClientSide() = default;
 
 Client ClientSide::connect(std::unique_ptr<Transport> transport) {
   rpc::Connection::Options options;
-  options.last_words = last_words_patience;
+  options.last_words = rpc::last_words_patience;
   const auto client = std::make_shared<rpc::Connection>(executor_, std::move(transport), *ears_, std::move(options));
   connections_.push_back(client);
   spawn(executor_, client->run());

@@ -27,7 +27,7 @@ constexpr const char* daemon = "daemon";
 constexpr std::size_t max_listed = 20;
 
 std::string instance_of(const std::string& socket) {
-  return socket.substr(0, socket.size() - std::string_view(socket_suffix).size());
+  return socket.substr(0, socket.size() - transports::socket_suffix.size());
 }
 
 Task<> list_sessions(std::shared_ptr<Instance> instance, bool only_own, std::shared_ptr<std::size_t> open,
@@ -50,7 +50,7 @@ Task<> list_sessions(std::shared_ptr<Instance> instance, bool only_own, std::sha
 /// Connects to whoever listens in a directory; `problem` is set for those that take nobody.
 void dial_into(std::vector<Instance>& all, ClientSide& side, const std::string& path) {
   const PrivateDirectory directory(path);
-  for (const std::string& socket : directory.names(socket_suffix)) {
+  for (const std::string& socket : directory.sockets()) {
     const bool keeps = socket.starts_with(methods::keeper_prefix);
     Instance instance{keeps ? daemon : instance_of(socket), nullptr, json::array(), ""};
     try {
@@ -106,7 +106,7 @@ Task<Client> dial_tcp(ClientSide& side, transports::TcpAddress address) {
 Client dial_by_name(ClientSide& side, const std::string& address) {
   const PrivateDirectory directory(transports::runtime_directory());
   std::vector<std::string> names;
-  for (const std::string& socket : directory.names(socket_suffix)) {
+  for (const std::string& socket : directory.sockets()) {
     if (instance_of(socket) == address) {
       names = {address};
       break;
@@ -119,7 +119,7 @@ Client dial_by_name(ClientSide& side, const std::string& address) {
   std::vector<std::string> alive;
   for (const std::string& name : names) {
     if (std::unique_ptr<Transport> transport =
-            transports::dial_or_bury(side.executor(), directory, name + socket_suffix)) {
+            transports::dial_or_bury(side.executor(), directory, name + std::string(transports::socket_suffix))) {
       living.emplace_back(name, std::move(transport));
       alive.push_back(name);
     }

@@ -9,9 +9,6 @@
 
 namespace rex::cli {
 
-/// What follows an instance's name in the name of its socket.
-inline constexpr const char* socket_suffix = ".sock";
-
 /// How long an instance may take to list its sessions before it counts as one that does not answer.
 inline constexpr Milliseconds instance_patience{2000};
 

@@ -149,7 +149,8 @@ Task<> Server::publish_soon() {
   }
   try {
     const auto directory = std::make_shared<transports::PrivateDirectory>(transports::runtime_directory());
-    listen(std::make_shared<transports::UnixListener>(loop_.get_executor(), directory, instance_ + socket_suffix));
+    listen(std::make_shared<transports::UnixListener>(loop_.get_executor(), directory,
+                                                      instance_ + std::string(transports::socket_suffix)));
   } catch (const Error& error) {
     spdlog::warn("other programs cannot find this instance: {}", error.message());
   }

@@ -40,10 +40,9 @@ constexpr int tools_ttl_ms = 3'600'000;
 constexpr const char* instructions =
     "Shells that persist: `run` works in a session (default \"main\") that keeps its directory, variables and "
     "background jobs between calls; conversations that share this server use session names of their own. A command "
-    "that "
-    "outlives waitMs goes on: `wait` for it or `interrupt` it. When a command waits for input, answer with `run` and "
-    "interactive. Every answer ends with a line in brackets that says how things stand and how to read what was left "
-    "out. `host` names another machine; `hosts` lists them.";
+    "that outlives waitMs goes on: `wait` for it or `interrupt` it. When a command waits for input, answer with `run` "
+    "and interactive. Every answer ends with a line in brackets that says how things stand and how to read what was "
+    "left out. `host` names another machine; `hosts` lists them.";
 
 json meta_of(const json& params) {
   const auto meta = params.find("_meta");

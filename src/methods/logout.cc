@@ -49,7 +49,7 @@ std::vector<fs::path> configuration() {
 
 bool is_yes(std::string value) {
   std::transform(value.begin(), value.end(), value.begin(), [](unsigned char c) { return std::tolower(c); });
-  return value == "yes" || value == "true" || value == "on" || value == "1";
+  return value == "yes" || value == "y" || value == "true" || value == "t" || value == "on" || value == "1";
 }
 
 bool has_word(std::string_view words, std::string_view word) {

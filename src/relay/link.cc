@@ -15,9 +15,6 @@ namespace {
 constexpr Milliseconds greeting_patience{10'000};
 constexpr std::size_t max_text = 256;
 
-// What a neighbour has said before its end is read before that is believed.
-constexpr Milliseconds last_words_patience{1000};
-
 // What a machine may say of itself.
 constexpr std::size_t max_machine_bytes = 16u << 10;
 
@@ -69,7 +66,7 @@ Task<> Link::establish(Dialer dialer, Attempt& attempt, std::vector<std::string>
     noise_ = std::move(reached.noise);
     last_words_ = std::move(reached.last_words);
     rpc::Connection::Options options;
-    options.last_words = last_words_patience;
+    options.last_words = rpc::last_words_patience;
     connection_ = std::make_shared<rpc::Connection>(executor_, std::move(reached.transport), *this, std::move(options));
     spawn(executor_, serve(self));
     attempt.phase("handshake", "");

@@ -23,6 +23,9 @@
 
 namespace rex::rpc {
 
+/// How long one who asks goes on reading what the other wrote before it hung up.
+inline constexpr Milliseconds last_words_patience{1000};
+
 class Connection;
 class Batch;
 
@@ -73,8 +76,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     /// Whether this is the token that makes a known client of a stranger; without it nothing does.
     std::function<bool(std::string_view token)> admits;
     std::uint64_t number = 0;  // of no other connection of this process
-    /// How long it may take to read what the peer wrote before it hung up. 0 where it asks and we answer: nobody is
-    /// left to be answered then.
+    /// How long it may take to read what the peer wrote before it hung up: last_words_patience where we ask, as the
+    /// answer of one that has ended right behind it is an answer. 0 where it asks: nobody is left to be answered then.
     Milliseconds last_words{0};
     /// Where incidents and reasons for closing are told; never the peer's payload.
     std::function<void(std::string_view)> log;
