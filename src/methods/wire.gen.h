@@ -552,7 +552,8 @@ struct SessionWaitParams {
 struct SessionWaitResult {
   std::optional<std::int64_t> met;  ///< Index into `any`; null when `waitMs` passed.
   std::optional<Condition> condition;
-  std::optional<RunResult> result;  ///< When a job has ended.
+  /// Of the job that was waited for, as it stands: also where it has not ended. Absent where there was none.
+  std::optional<RunResult> result;
   std::int64_t next = 0;  ///< After the match, or where the journal ends.
 };
 

@@ -513,7 +513,7 @@ export interface SessionWaitResult {
   /** Index into `any`; null when `waitMs` passed. */
   met: number | null;
   condition: Condition | null;
-  /** When a job has ended. */
+  /** Of the job that was waited for, as it stands: also where it has not ended. Absent where there was none. */
   result?: RunResult;
   /** After the match, or where the journal ends. */
   next: number;
