@@ -9,6 +9,7 @@ import pathlib
 import stat
 import unittest
 
+from relay_world import pid_of
 from rig import Rex, RexCase, RpcError, binary, needs
 
 MEGABYTE = 1 << 20
@@ -160,12 +161,16 @@ class Copies(RexCase):
     def test_a_host_that_is_lost_on_the_way_is_named(self):
         source = self.folder / "source"
         source.write_bytes(os.urandom(64 * MEGABYTE))
-        with Rex(hops=1) as rex:
+        # No more of it arrives than half, so that it cannot be over before its host is lost.
+        half = ("import os\nleft = 32 << 20\nwhile piece := os.read(0, 65536):\n  if left > 0: os.write(1, piece)\n"
+                "  left -= len(piece)")
+        with Rex() as rex:
+            far = rex.call("host/connect", name="far", argv=["sh", "-c", f'{binary()} | python3 -c "$0"', half])
             path = self.folder / "copy"
-            copying = self.start(rex, (rex.host, source), ("", path), progressToken=1)
+            copying = self.start(rex, ("far", source), ("", path), progressToken=1)
             while rex.notifications.get(timeout=30)["params"].get("value", {}).get("bytes", 0) == 0:
                 pass
-            os.kill(rex.pid, 9)
+            os.kill(pid_of(far), 9)
             with self.assertRaises(RpcError) as lost:
                 copying.result()
             self.assertEqual(lost.exception.type, "HostLost")

@@ -48,10 +48,17 @@ class SshServer:
             f"{more}ListenAddress {self.address}:{self.port}\nHostKey {self.folder}/host_key\nPidFile none\n"
             f"AuthorizedKeysFile {self.folder}/authorized_keys\nUsePAM {'yes' if os.getuid() == 0 else 'no'}\n"
             "PermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nStrictModes no\n"
+            f"SetEnv HOME={self.home()}\n"
             + (f"ForceCommand {login}\n" if login else ""))
         if os.getuid() == 0:
             os.makedirs("/run/sshd", exist_ok=True)
         return [shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin"), "-D", "-e", "-f", self.folder / "sshd_config"]
+
+    def home(self):
+        """An empty one, which they who log in have for $HOME: what a user's own files say is no part of a test."""
+        home = self.folder / "home"
+        home.mkdir(mode=0o700, exist_ok=True)
+        return home
 
     @classmethod
     def of(cls, case, **options):
@@ -106,8 +113,8 @@ class Dropbear(SshServer):
         key = self.folder / "host_key.dropbear"
         subprocess.run(["dropbearconvert", "openssh", "dropbear", self.folder / "host_key", key], check=True,
                        stderr=subprocess.DEVNULL)
-        home = self.folder / "home"
-        (home / ".ssh").mkdir(parents=True, mode=0o700)
+        home = self.home()
+        (home / ".ssh").mkdir(mode=0o700)
         shutil.copy(self.folder / "key.pub", home / ".ssh" / "authorized_keys")
         command = ["dropbear", "-F", "-E", "-m", "-s", "-r", str(key), "-p", f"{self.address}:{self.port}",
                    "-P", f"{self.folder}/pid", *(["-c", str(login)] if login else [])]
