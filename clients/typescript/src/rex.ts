@@ -88,6 +88,13 @@ export class Rex {
     options: ConnectOptions,
   ) {
     const reader = new CountingReader(input);
+    reader.partialMessageTimeout = 0; // nobody asks, and its timer outlives a connection that breaks within a message
+    let broken: string | undefined;
+    reader.onError((error) => {
+      if ("errno" in error) return; // of the stream, which closes by itself
+      broken ??= `the connection broke: ${error.message}`; // behind what is no message nothing can be one
+      this.end();
+    });
     let handled = 0;
     this.connection = rpc.createMessageConnection(reader, new rpc.StreamMessageWriter(output), rpc.NullLogger, {
       messageStrategy: {
@@ -101,9 +108,10 @@ export class Rex {
       this.connection.onClose(async () => {
         // The two directions end by themselves, and what was read is queued: no answer that came may become "closed".
         if (!input.destroyed) await once(input, "close").catch(() => {});
+        output.destroy(); // an instance whose output has ended shall end
         while (handled < reader.count) await turn();
         if (child && !hasExited(child)) await within(pipePatienceMs, once(child, "exit"));
-        this.ended = this.whyEnded();
+        this.ended = broken ?? this.whyEnded();
         this.connection.dispose();
         resolve(this.ended);
       });
@@ -137,8 +145,8 @@ export class Rex {
       throw RexError.closed(`cannot start ${command}: ${(error as Error).message}`);
     }
     const why = () => {
-      const how = child.exitCode !== null ? ` with ${child.exitCode}` : child.signalCode ? ` by ${child.signalCode}` : "";
-      return `${command} has ended${how}`;
+      if (!hasExited(child)) return `${command} has closed its output`;
+      return `${command} has ended ${child.signalCode ? `by ${child.signalCode}` : `with ${child.exitCode}`}`;
     };
     return Rex.greet(new Rex(child.stdout!, child.stdin!, child, why, options), options);
   }
@@ -273,12 +281,13 @@ export class Rex {
 
   /** Ends this connection and all that is this client's, and waits until a spawned instance has gone. */
   async close(): Promise<void> {
-    if (this.ended !== undefined) return;
     const patience = setTimeout(() => this.kill(), exitPatienceMs);
-    await this.call("shutdown", {}).catch(() => {});
-    await this.notify("exit", {});
-    if (!this.child) this.end();
-    await this.closed;
+    if (this.ended === undefined) {
+      await this.call("shutdown", {}).catch(() => {});
+      await this.notify("exit", {});
+      if (!this.child) this.end();
+      await this.closed;
+    }
     if (this.child && !hasExited(this.child)) await once(this.child, "exit");
     clearTimeout(patience);
   }
