@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from clients import python_client
+from clients import clients
 from far import far
 from lasting import lasting
 from searching import searching
@@ -401,7 +401,7 @@ def main():
     told(table, program, 40 if quick else 200)
     watching(table, program, 100 if quick else 1000, 3 if quick else 10)
     server = Server(program)
-    python_client(table, server, program, 5 if quick else 30)
+    clients(table, server, program, 5 if quick else 30)
     searching(table, server, 500 if quick else 4000, 3 if quick else 9)
     server.close()
     lasting(table, lambda environment: Server(program, environment), memory_of, switches_of, *((20, 5) if quick else (1000, 20)))

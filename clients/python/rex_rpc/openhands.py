@@ -9,6 +9,7 @@ behind its user's back would tell.
 
 from __future__ import annotations
 
+import base64
 import importlib
 import os
 import time
@@ -157,6 +158,7 @@ class BashSession:
         if met["met"] == len(asked):  # there is output: from here on silence is what the journal knows of
             met = self.session.wait([*asked, {"quietMs": self._quiet}], waitMs=left(until))
         if met["met"] == 0:
+            assert "result" in met  # the first that was asked for
             return self._completed(action, met["result"], "", self._output(met["result"]["next"]))
         hard = until is not None and time.monotonic() >= until
         content = self._output(self.session.info()["next"])
@@ -168,13 +170,13 @@ class BashSession:
 
     def _ended(self) -> t.Optional[RunResult]:
         now = self.session.wait([{"exit": True}], waitMs=0)
-        return now["result"] if now["met"] == 0 else None
+        return now.get("result") if now["met"] == 0 else None
 
     # ------------------------------------------------------------ what is told
 
     def _completed(self, action: CmdRunAction, result: RunResult, prefix: str, content: str) -> CmdOutputObservation:
         self.prev_status = BashCommandStatus.COMPLETED
-        self._cwd = result["cwd"] or self._cwd
+        self._cwd = cwd_of(result) or self._cwd
         machine, exit_code = self._rex.server["machine"], result["exitCode"]
         suffix = f"\n[The command completed with exit code {exit_code}."
         if exit_code is None:
@@ -232,6 +234,13 @@ class BashSession:
             pieces.append(data_of(piece))
             begin = piece["next"]
         return b"".join(pieces).decode(errors="replace")
+
+
+def cwd_of(result: RunResult) -> t.Optional[str]:
+    """As os.fsdecode has it where it is no UTF-8; None where the shell did not say."""
+    if result.get("cwdBytes"):
+        return os.fsdecode(base64.b64decode(str(result.get("cwdBytes"))))
+    return result.get("cwd")
 
 
 def is_special_key(command: str) -> bool:

@@ -67,6 +67,8 @@ class Commands(Case):
         (self.folder / 'a "b"').mkdir()
         self.do("cd 'a \"b\"'")
         self.assertEqual(self.session.cwd, str(self.folder / 'a "b"'))
+        os.mkdir(os.fsencode(self.folder) + b"/caf\xe9")
+        self.assertEqual(self.do("cd ../caf*").metadata.working_dir, f"{self.folder}/caf\udce9")
 
     def test_nothing_to_go_on_with_is_told(self):
         for command, is_input, what in (("", False, "retrieve logs from"), ("", True, "retrieve logs from"), ("x", True, "interact with")):

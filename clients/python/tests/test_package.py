@@ -64,8 +64,8 @@ class Package(unittest.TestCase):
 
 
 class Examples(unittest.TestCase):
-    def run_example(self, name):
-        return output_of(sys.executable, str(HERE / "examples" / name))
+    def run_example(self, name, **environment):
+        return output_of(sys.executable, str(HERE / "examples" / name), **environment)
 
     def test_every_example_is_run_here(self):
         source = pathlib.Path(__file__).read_text()
@@ -91,6 +91,12 @@ class Examples(unittest.TestCase):
     def test_a_remote_host(self):
         said = self.run_example("remote.py").splitlines()
         self.assertEqual(said[1:], ["Linux", "/", "carried over", "OsError at far, executed: no"])
+
+    def test_a_job_that_outlives_its_client(self):
+        runtime = folder_of(self)  # where its session is found, and no other
+        runtime.chmod(0o700)
+        said = self.run_example("outlive.py", XDG_RUNTIME_DIR=str(runtime))
+        self.assertEqual(said, "the first client leaves job 1 running\nstep 1\nstep 2\nstep 3\nit ended with 7\n")
 
 
 if __name__ == "__main__":

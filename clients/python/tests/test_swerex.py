@@ -7,6 +7,7 @@ import asyncio
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import unittest
 import unittest.mock
@@ -302,6 +303,19 @@ class Deployments(unittest.TestCase):
                            (config.DockerDeploymentConfig(image="i", container_runtime="podman"), ours.DockerDeployment),
                            (config.RemoteDeploymentConfig(auth_token="t"), ours.RemoteDeployment)):  # fmt: skip
             self.assertIsInstance(made.get_deployment(), kind)
+
+    def test_a_program_is_run_with_it_installed_by_its_command_line_alone(self):
+        folder = folder_of(self)
+        (folder / "agent.py").write_text(
+            "import sys\nfrom swerex.deployment.config import LocalDeploymentConfig\n"
+            "if __name__ == '__main__': print(type(LocalDeploymentConfig().get_deployment()).__module__, sys.argv[1:])\n"
+        )
+        places = [folder, ROOT / "clients/python", pathlib.Path(__file__).parent / "standin"]
+        environment = {**os.environ, "PYTHONPATH": ":".join(map(str, places))}
+        run_module = [sys.executable, "-m", "rex_rpc.swerex"]
+        done = subprocess.run([*run_module, "agent", "run", "-x"], env=environment, capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, "rex_rpc.swerex.deployment ['run', '-x']\n")
+        self.assertIn("usage", subprocess.run(run_module, env=environment, capture_output=True, text=True, check=False).stderr)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """SWE-ReX's runtime and deployments on rex-rpc: the same models and exceptions, so that SWE-agent need not change.
 
 Needs the package swe-rex, whose classes these are. Either use a deployment from here in place of theirs, or call
-`install()` once, after which their configuration files give these.
+`install()` once, after which their configuration files give these; `python -m rex_rpc.swerex MODULE …` does that for a
+program as it is.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ async def run(session: AsyncSession, action: BashAction) -> BashObservation:
         expect_string = action.expect[result["expect"]["index"]]
         if action.check != "ignore":
             ended = await session.wait([{"exit": True}], job=t.cast(str, result["job"]), waitMs=CODE_MS)
-            if ended["met"] == 0:
+            if ended["met"] == 0 and "result" in ended:
                 exit_code = ended["result"]["exitCode"]
                 output += await between(session, result["next"], ended["result"]["next"])
     return checked(action, BashObservation(output=output, exit_code=exit_code, expect_string=expect_string))
