@@ -367,7 +367,9 @@ def main():
     for path in files:
         exchange = json.loads(path.read_text(encoding="utf-8"))
         try:
-            for pieces in [options.pieces] if options.pieces else exchange.get("pieces", PIECES):
+            for pieces in exchange.get("pieces", PIECES):
+                if pieces != (options.pieces or pieces):
+                    continue
                 with tempfile.TemporaryDirectory(prefix="rex-conformance-") as folder:
                     played += 1
                     try:
