@@ -201,7 +201,7 @@ class AsyncRex(AsyncHost):
             except (ConnectionLost, asyncio.TimeoutError):
                 pass
             await connection.close()
-            await opened.end()
+            await opened.end(opening.END_S if self._server else opening.LAST_WORDS_S)  # what never greeted may not know how
 
     async def __aenter__(self) -> "AsyncRex":
         return await self.open()

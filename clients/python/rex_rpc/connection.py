@@ -16,6 +16,7 @@ from .packing import Params
 FRAME_BYTES = 256 << 20  # no server sends more than its limit `frameBytes`, 16 MiB by default
 # How long a cancelled call waits for the word that what it started is gone: three steps of graceMs, and some.
 CANCEL_S = 10.0
+BANNER_S = 0.2  # for the rest of what is no message, so that it can be shown
 WRITE_AHEAD = 64 << 10  # beyond it a call waits until the server reads
 ProgressCall = t.Callable[[t.Any], None]
 Answer = t.Callable[[str, Params], t.Awaitable[t.Any]]
@@ -137,12 +138,14 @@ class Connection:
         self._on_lost(lost)
 
     async def _frame(self) -> t.Dict[str, t.Any]:
-        try:
-            head = await self._reader.readuntil(b"\r\n\r\n")
-        except asyncio.IncompleteReadError as end:
-            if end.partial and not end.partial.startswith(b"Content-"):
-                raise ValueError(f"{end.partial[:200]!r}") from None
-            raise
+        head = await self._reader.readexactly(1)
+        if head not in b"Cc":  # a banner, a prompt: no end of a header may ever come
+            try:
+                head += await asyncio.wait_for(self._reader.read(200), BANNER_S)
+            except asyncio.TimeoutError:
+                pass
+            raise ValueError(f"{head!r}")
+        head += await self._reader.readuntil(b"\r\n\r\n")
         length = -1
         for line in head.decode("ascii").split("\r\n"):
             name, _, value = line.partition(":")

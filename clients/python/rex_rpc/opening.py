@@ -105,12 +105,12 @@ class Opened:
                 how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         return how, self._stderr.decode(errors="replace")
 
-    async def end(self) -> None:
-        """Waits for the process, whose input has been closed, and kills it after END_S."""
+    async def end(self, patience: float = END_S) -> None:
+        """Waits for the process, whose input has been closed, and kills it after `patience` seconds."""
         self.writer.close()
         if self._process:
             waiting = asyncio.ensure_future(self._process.wait())
-            await asyncio.wait([waiting], timeout=END_S)
+            await asyncio.wait([waiting], timeout=patience)
             if not waiting.done():
                 self._process.kill()
                 await waiting

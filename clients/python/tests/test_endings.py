@@ -54,7 +54,8 @@ class Servers(Case):
 
     async def test_the_last_words_of_a_server_are_in_the_exception(self):
         words = 'echo "cannot open the pod bay doors" >&2; exit 3'
-        for command, said in ((words, "pod bay"), (f"sleep 1000 & {words}", "pod bay"), ("echo hello", "no rex-rpc")):
+        for command, said in ((words, "pod bay"), (f"sleep 1000 & {words}", "pod bay"), ("echo hello", "no rex-rpc"),
+                              ("echo Welcome; exec sleep 1000", "Welcome")):  # fmt: skip
             with self.subTest(command), self.assertRaises(rex_rpc.ConnectionLost) as lost:
                 await self.soon(rex_rpc.AsyncRex(argv=["sh", "-c", command]).open())
             self.assertIn(said, str(lost.exception))

@@ -79,6 +79,7 @@ export class Rex {
   private readonly connection: rpc.MessageConnection;
   private readonly listeners = new Map<string, Set<(params: never) => void>>();
   private ended: string | undefined;
+  private broken: string | undefined; // what came that is no message
 
   private constructor(
     private readonly input: Readable,
@@ -89,10 +90,14 @@ export class Rex {
   ) {
     const reader = new CountingReader(input);
     reader.partialMessageTimeout = 0; // nobody asks, and its timer outlives a connection that breaks within a message
-    let broken: string | undefined;
     reader.onError((error) => {
       if ("errno" in error) return; // of the stream, which closes by itself
-      broken ??= `the connection broke: ${error.message}`; // behind what is no message nothing can be one
+      this.broken ??= `the connection broke: ${error.message}`; // behind what is no message nothing can be one
+      this.end();
+    });
+    input.once("data", (data: Buffer) => {
+      if (/^c/i.test(data.toString("latin1", 0, 1))) return;
+      this.broken = `no rex-rpc answers but ${JSON.stringify(data.toString("utf8", 0, 200))}`; // and no header may ever end
       this.end();
     });
     let handled = 0;
@@ -110,8 +115,8 @@ export class Rex {
         if (!input.destroyed) await once(input, "close").catch(() => {});
         output.destroy(); // an instance whose output has ended shall end
         while (handled < reader.count) await turn();
-        if (child && !hasExited(child)) await within(pipePatienceMs, once(child, "exit"));
-        this.ended = broken ?? this.whyEnded();
+        if (child && !hasExited(child) && !this.broken) await within(pipePatienceMs, once(child, "exit"));
+        this.ended = this.broken ?? this.whyEnded();
         this.connection.dispose();
         resolve(this.ended);
       });
@@ -211,7 +216,7 @@ export class Rex {
     } catch (error) {
       if (RexError.isAnswer(error)) throw RexError.from(error);
       await within(pipePatienceMs, this.closed); // which knows why
-      throw RexError.closed(this.ended ?? this.whyEnded());
+      throw RexError.closed(this.ended ?? this.broken ?? this.whyEnded());
     } finally {
       progress?.dispose();
       options.signal?.removeEventListener("abort", abort);

@@ -169,6 +169,8 @@ test("answers that came before the end are answers", async (t) => {
 test("a program that is not there is said at once, and so is one that is no rex-rpc", async () => {
   assert.match((await refused(Rex.spawn({ command: "/no/such/program" }))).message, /ENOENT/);
   assert.match((await refused(Rex.spawn({ command: "/bin/true" }))).message, /has ended with 0/);
+  const shell = { command: "sh", args: ["-c", "echo Welcome; exec sleep 1000"] };
+  assert.match((await refused(Rex.spawn(shell))).message, /no rex-rpc answers but "Welcome\\n"/);
   const signal = AbortSignal.timeout(100); // it says nothing, ever: there is no event to wait for
   await refused(Rex.spawn({ command: "sleep", args: ["1000"], signal }));
 });
