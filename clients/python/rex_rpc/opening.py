@@ -117,6 +117,10 @@ class Opened:
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks)
+            try:
+                await asyncio.wait_for(self.writer.wait_closed(), LAST_WORDS_S)
+            except (OSError, asyncio.TimeoutError):
+                pass  # that it broke is known by now; asyncio would report what nobody hears
         for pipe in self._pipes:
             pipe.close()
 
