@@ -51,13 +51,11 @@ if(MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-# ccache sees through precompiled headers only if told that their defines and times do not matter; and one clone of the
-# sources may take what another one has compiled.
+# ccache sees through precompiled headers only if told that their defines and times do not matter.
 find_program(CCACHE ccache)
 if(CCACHE AND (NOT CMAKE_CXX_COMPILER_LAUNCHER OR CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache$"))
   set(CMAKE_CXX_COMPILER_LAUNCHER
-      env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-          CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+      env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
 endif()
 if(REX_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_compile_options("SHELL:-Xclang -fno-pch-timestamp")

@@ -83,6 +83,13 @@ Task<json> Toolbox::forward(std::string method, Use use) {
   co_return co_await ask(std::move(method), std::move(use.arguments), std::move(host), use.cancel);
 }
 
+/// The whole answer, with its text before it.
+Task<Outcome> Toolbox::shown_by(std::string (*text_of)(const json&), std::string method, Use use) {
+  json answer = co_await forward(std::move(method), std::move(use));
+  std::string text = text_of(answer);
+  co_return Outcome{std::move(text), std::move(answer)};
+}
+
 std::uint64_t Toolbox::unseen_from(const Place& place, std::uint64_t otherwise) const {
   const auto seen = seen_.find({place.host, place.session});
   return seen == seen_.end() ? otherwise : seen->second;
@@ -263,17 +270,9 @@ Task<Outcome> Toolbox::interrupt(Use use) {
   co_return co_await outcome_of_run(std::move(result), std::move(use), unseen_from(place, begin));
 }
 
-Task<Outcome> Toolbox::screen(Use use) {
-  json screen = co_await forward("session/screen", std::move(use));
-  std::string text = text_of_screen(screen);
-  co_return Outcome{std::move(text), std::move(screen)};
-}
+Task<Outcome> Toolbox::screen(Use use) { return shown_by(text_of_screen, "session/screen", std::move(use)); }
 
-Task<Outcome> Toolbox::sessions(Use use) {
-  json list = co_await forward("session/list", std::move(use));
-  std::string text = text_of_sessions(list);
-  co_return Outcome{std::move(text), std::move(list)};
-}
+Task<Outcome> Toolbox::sessions(Use use) { return shown_by(text_of_sessions, "session/list", std::move(use)); }
 
 Task<Outcome> Toolbox::close_session(Use use) {
   const Place place = place_of(use.arguments);

@@ -59,6 +59,7 @@ class Toolbox {
   Task<Outcome> connect_host(Use use);
 
   Task<nlohmann::json> forward(std::string method, Use use);
+  Task<Outcome> shown_by(std::string (*text_of)(const nlohmann::json&), std::string method, Use use);
   Task<> make_session(Use use);
   Task<std::string> read_text(Place place, std::uint64_t from, std::uint64_t to, std::size_t max_bytes, Cancel* cancel);
   Task<> take_excerpt(nlohmann::json& result, Place place, std::uint64_t from, std::size_t max_bytes, Cancel* cancel);

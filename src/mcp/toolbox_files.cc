@@ -77,11 +77,7 @@ Task<Outcome> Toolbox::write_file(Use use) {
   co_return Outcome{std::move(text), std::move(done)};
 }
 
-Task<Outcome> Toolbox::list_files(Use use) {
-  json list = co_await forward("file/list", std::move(use));
-  std::string text = text_of_entries(list);
-  co_return Outcome{std::move(text), std::move(list)};
-}
+Task<Outcome> Toolbox::list_files(Use use) { return shown_by(text_of_entries, "file/list", std::move(use)); }
 
 Task<Outcome> Toolbox::search(Use use) {
   const auto max_bytes = use.arguments["maxOutputBytes"].get<std::size_t>();
@@ -91,11 +87,7 @@ Task<Outcome> Toolbox::search(Use use) {
   co_return Outcome{std::move(text), std::move(found)};
 }
 
-Task<Outcome> Toolbox::hosts(Use use) {
-  json list = co_await forward("host/list", std::move(use));
-  std::string text = text_of_hosts(list);
-  co_return Outcome{std::move(text), std::move(list)};
-}
+Task<Outcome> Toolbox::hosts(Use use) { return shown_by(text_of_hosts, "host/list", std::move(use)); }
 
 Task<Outcome> Toolbox::connect_host(Use use) {
   if (use.arguments.contains("image")) {
