@@ -359,9 +359,9 @@ class Typing(WatchCase):
     def test_a_call_that_runs_is_answered_although_somebody_takes_over(self):
         session = self.fresh()
         pending = session.start("run", command="read -r x; echo got $x", returnOnInput=False)
+        self.assertTrue(until(lambda: session.call("info")["foreground"]))
         writer = self.peer()
         Attached(self.feed(writer), session.name, role="writer")
-        self.assertTrue(until(lambda: session.call("info")["foreground"]))
         writer.call("session/write", session=session.name, data="it", submit=True)
         self.assertTrue(pending.result()["output"].endswith("got it\n"))
 
