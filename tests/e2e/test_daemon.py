@@ -150,6 +150,30 @@ class Outlives(DaemonCase):
         self.assertEqual(maker.call("close", graceMs=100)["survivors"], [])
         self.assertEqual(rex.call("session/run", session="kept", command="echo here")["output"], "here\n")
 
+    def test_an_upgrade_on_the_way(self):
+        """The file is replaced under everything that runs of it; what was begun goes on, and old and new work together."""
+        program = self.folder / "rex-rpc"
+
+        def installed():
+            new = self.folder / "new"
+            shutil.copy(binary(), new)
+            new.rename(program)
+            return self.instance(argv=[str(program)])
+
+        old = installed()
+        session = old.session("main", shell="bash", lifetime="daemon")
+        session.run("kept=yes")
+        pending = session.start("run", command="read -r x; echo $x", returnOnInput=False)
+        self.assertTrue(until(lambda: session.call("info")["job"]))
+        new = installed()
+        self.assertNotEqual(os.readlink(f"/proc/{old.process.pid}/exe"), str(program))
+        new.call("session/write", session="main", data="on", submit=True)
+        self.assertTrue(pending.result()["output"].endswith("on\n"))
+        made_by_old = old.session("more", shell="dash", lifetime="daemon")
+        old.kill()
+        self.ended(new.call("session/run", session="main", command="echo $kept"), output="yes\n")
+        self.ended(new.call("session/run", session=made_by_old.name, command="echo here"), output="here\n")
+
     def test_readers_that_come_and_go_read_every_byte_once(self):
         first = self.instance()
         session = first.session("main", shell="bash", lifetime="daemon")
