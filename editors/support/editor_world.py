@@ -15,6 +15,7 @@ from rig import Rex, RexCase, binary, until
 from ssh_server import SshServer
 from terminal_world import Tmux
 
+PICTURES = pathlib.Path(__file__).resolve().parents[2] / "build" / "pictures"
 PATIENCE = float(os.environ.get("REX_TEST_DEADLINE", "60"))
 
 
@@ -28,6 +29,11 @@ class Screen:
 
     def text(self):
         return "\n".join(self.tmux.screen()[0])
+
+    def picture(self, name):
+        """What is on the screen, kept as build/pictures/NAME.txt for people to look at."""
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        (PICTURES / f"{name}.txt").write_text(self.text().rstrip() + "\n")
 
     def type(self, text):
         self.tmux.call("send-keys", "-l", "--", text)

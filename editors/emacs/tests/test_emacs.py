@@ -148,6 +148,7 @@ class OnAScreen(EditorCase):
         emacs.shows("Go on?")
         self.from_terminal(emacs, "rex-take")
         emacs.shows("[rex: typing]")
+        emacs.picture("emacs-take-over")
         emacs.type("yes\r")
         self.assertIn("said yes", asked.result()["output"])
         self.refused("NotWriter", session.run, "echo no")

@@ -101,7 +101,7 @@ export class Workbench {
     await input.fill(`>${title}`);
     const row = this.page.locator(`.quick-input-list .monaco-list-row[aria-label^="${title}"]`).first();
     await row.click();
-    await row.waitFor({ state: "detached" });
+    await row.waitFor({ state: "hidden" }); // the list may keep it, out of sight
   }
 
   /** The question that is open, by a part of its title or prompt. */
