@@ -26,6 +26,9 @@ constexpr Milliseconds farewell{300};
 // What tasks of closed sessions may need to notice. Nothing is lost if they do not.
 constexpr Milliseconds last_turns{100};
 
+// How long programs that led to other machines may take to end by themselves: a container is removed meanwhile.
+constexpr Milliseconds programs_farewell{1000};
+
 // An instance that lives shorter than this never touches the runtime directory, and no first answer waits for it.
 constexpr Milliseconds before_publishing{20};
 
@@ -44,7 +47,7 @@ Server::Server(shell::Nursery& nursery, std::size_t journal_memory, bool keeps)
       sessions_(loop_.get_executor(), nursery, workers_, journal_memory),
       hosts_file_(methods::default_hosts_file(), [](const relay::Target& target) { hosts::parse_target(target); }),
       hosts_(
-          instance_, hosts::make_dialer(loop_.get_executor(), make_spawner(loop_.get_executor(), nursery)),
+          instance_, hosts::make_dialer(loop_.get_executor(), make_spawner(loop_.get_executor(), nursery, started_)),
           [this](const std::string& name) {
             return relay::is_unnamed(name) ? methods::Keepers::known(name) : hosts_file_.find(name);
           },
@@ -173,6 +176,8 @@ Task<> Server::end_clients() {
     }
     co_await waiter.until(never);
   }
+  router_.end();
+  co_await all_ended(loop_.get_executor(), started_, Clock::now() + programs_farewell);
   loop_.stop();
 }
 

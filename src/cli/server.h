@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/async.h"
+#include "cli/spawner.h"
 #include "cli/strangers.h"
 #include "methods/hosts_file.h"
 #include "methods/keepers.h"
@@ -75,6 +76,7 @@ class Server {
   rpc::MethodTable table_;
   std::shared_ptr<relay::Pipes> pipes_ = std::make_shared<relay::Pipes>();
   methods::HostsFile hosts_file_;
+  Started started_;  // programs that lead to other machines
   relay::Hosts hosts_;
   std::unique_ptr<methods::Keepers> keepers_;  // null in one
   relay::Router router_;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "shell/environment.h"
-#include "shell/program.h"
 
 namespace rex::cli {
 namespace {
@@ -23,13 +22,15 @@ std::optional<transports::Ending> ending_of(const shell::Program& program) {
   return transports::Ending{false, "was killed by signal " + std::to_string(signal)};
 }
 
-Task<transports::Child> start(Executor executor, shell::Nursery& nursery, std::vector<std::string> argv, int in,
-                              int out, int err) {
+Task<transports::Child> start(Executor executor, shell::Nursery& nursery, Started& started,
+                              std::vector<std::string> argv, int in, int out, int err) {
   shell::Launch launch;
   launch.argv = std::move(argv);
   launch.env = shell::make_environment(false, {}, std::nullopt);
   const std::shared_ptr<shell::Program> program =
       co_await shell::Program::start(executor, nursery, std::move(launch), in, out, err);
+  std::erase_if(started, [](const auto& each) { return each.expired(); });
+  started.push_back(program);
   transports::Child child;
   child.exited = std::shared_ptr<Event>(program, &program->exited());
   child.ending = [program] { return ending_of(*program); };
@@ -38,10 +39,24 @@ Task<transports::Child> start(Executor executor, shell::Nursery& nursery, std::v
 
 }  // namespace
 
-transports::Spawner make_spawner(Executor executor, shell::Nursery& nursery) {
-  return [executor, &nursery](std::vector<std::string> argv, int in, int out, int err) {
-    return start(executor, nursery, std::move(argv), in, out, err);
+transports::Spawner make_spawner(Executor executor, shell::Nursery& nursery, Started& started) {
+  return [executor, &nursery, &started](std::vector<std::string> argv, int in, int out, int err) {
+    return start(executor, nursery, started, std::move(argv), in, out, err);
   };
+}
+
+Task<> all_ended(Executor executor, Started started, TimePoint deadline) {
+  for (const std::weak_ptr<shell::Program>& each : started) {
+    const std::shared_ptr<shell::Program> program = each.lock();
+    if (!program) {
+      continue;
+    }
+    Waiter waiter(executor);
+    waiter.subscribe(program->exited());
+    while (!program->ended() && Clock::now() < deadline) {
+      co_await waiter.until(deadline);
+    }
+  }
 }
 
 }  // namespace rex::cli

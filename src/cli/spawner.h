@@ -1,13 +1,23 @@
 // Programs that lead to other machines, started as all programs are: below a guardian, which ends their tree.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "base/async.h"
 #include "shell/nursery.h"
+#include "shell/program.h"
 #include "transports/exec.h"
 
 namespace rex::cli {
 
-/// They see our own environment. `nursery` must outlive the spawner.
-transports::Spawner make_spawner(Executor executor, shell::Nursery& nursery);
+/// Programs that were started, and may have ended since.
+using Started = std::vector<std::weak_ptr<shell::Program>>;
+
+/// They see our own environment, and are noted in `started`. What is passed by reference must outlive the spawner.
+transports::Spawner make_spawner(Executor executor, shell::Nursery& nursery, Started& started);
+
+/// Returns when all of them have ended, at the deadline at the latest.
+Task<> all_ended(Executor executor, Started started, TimePoint deadline);
 
 }  // namespace rex::cli

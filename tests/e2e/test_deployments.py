@@ -173,6 +173,17 @@ class Podman(FileCase):
         rex.call("host/disconnect", name="box")
         self.assertTrue(until(lambda: not self.left()), "the container is left")
 
+    def test_a_container_is_gone_when_its_instance_has_ended(self):
+        for disconnected in (False, True):
+            with self.subTest(disconnected=disconnected):
+                rex = self.rex()
+                self.connect(rex)
+                self.assertEqual(len(self.left()), 1)
+                if disconnected:
+                    rex.call("host/disconnect", name="box")
+                rex.close()
+                self.assertTrue(until(lambda: not self.left()), "the container is left")
+
     def test_a_container_is_kept_where_that_is_wanted_and_ends_all_the_same(self):
         rex = self.rex()
         self.connect(rex, keep=True)
