@@ -17,6 +17,7 @@ constexpr std::size_t max_told = 1024;
 
 // How long a program whose transport was closed may take to end by itself, so that what it leads to ends in order too.
 constexpr Milliseconds farewell{1000};
+constexpr Milliseconds farewell_look{10};
 
 // How long the end of its output waits for the program's own end, so that whoever sees the one can be told the other.
 constexpr Milliseconds ending_patience{1000};
@@ -96,6 +97,17 @@ struct Running {
     }
   }
 
+  /// What it leads to may have to end in order too: whoever removes a container goes on behind the program.
+  static Task<> bid_farewell(Executor executor, std::shared_ptr<Running> self) {
+    const TimePoint deadline = Clock::now() + farewell;
+    co_await self->wait(executor, farewell);
+    Waiter waiter(executor);
+    while (!self->child.is_gone() && Clock::now() < deadline) {
+      co_await waiter.until(std::min(deadline, Clock::now() + farewell_look));
+    }
+    self->let_go();
+  }
+
   std::string last_words() {
     const std::string said = complaints->told();
     if (!has_ended()) {
@@ -134,9 +146,7 @@ class ProgramTransport final : public Transport {
   void close() override {
     pipes_->close();
     if (running_) {
-      const auto timer = std::make_shared<Timer>(executor_, farewell);
-      timer->async_wait(
-          [timer, running = std::exchange(running_, nullptr)](const std::error_code&) { running->let_go(); });
+      spawn(executor_, Running::bid_farewell(executor_, std::exchange(running_, nullptr)));
     }
   }
 

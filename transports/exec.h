@@ -22,6 +22,7 @@ struct Ending {
 struct Child {
   std::shared_ptr<Event> exited;                  // fires at the program's end
   std::function<std::optional<Ending>()> ending;  // empty while it runs
+  std::function<bool()> is_gone;                  // whether all of its tree has ended
 };
 
 /// Starts a program that sees these three descriptors (not owned) and no others, and sees to it that its tree dies with
@@ -38,8 +39,8 @@ struct Executed {
   std::function<bool()> ended_well;
 };
 
-/// Starts the program. Its tree gets a moment to end by itself once the transport is closed, and none when it is
-/// destroyed. Throws StartFailed and OsError.
+/// Starts the program. Its tree gets a moment to end by itself once the transport is closed, and is let go of when it
+/// has; it gets none when the transport is destroyed. Throws StartFailed and OsError.
 Task<Executed> execute(Executor executor, Spawner spawner, std::vector<std::string> argv);
 
 }  // namespace rex::transports

@@ -177,7 +177,7 @@ Task<> Server::end_clients() {
     co_await waiter.until(never);
   }
   router_.end();
-  co_await all_ended(loop_.get_executor(), started_, Clock::now() + programs_farewell);
+  co_await all_let_go(loop_.get_executor(), started_, Clock::now() + programs_farewell);
   loop_.stop();
 }
 

@@ -8,6 +8,8 @@
 namespace rex::cli {
 namespace {
 
+constexpr Milliseconds look_again{5};
+
 std::optional<transports::Ending> ending_of(const shell::Program& program) {
   if (!program.ended()) {
     return std::nullopt;
@@ -34,6 +36,7 @@ Task<transports::Child> start(Executor executor, shell::Nursery& nursery, Starte
   transports::Child child;
   child.exited = std::shared_ptr<Event>(program, &program->exited());
   child.ending = [program] { return ending_of(*program); };
+  child.is_gone = [program] { return program->ended() && program->tree().empty(); };
   co_return child;
 }
 
@@ -45,17 +48,11 @@ transports::Spawner make_spawner(Executor executor, shell::Nursery& nursery, Sta
   };
 }
 
-Task<> all_ended(Executor executor, Started started, TimePoint deadline) {
-  for (const std::weak_ptr<shell::Program>& each : started) {
-    const std::shared_ptr<shell::Program> program = each.lock();
-    if (!program) {
-      continue;
-    }
-    Waiter waiter(executor);
-    waiter.subscribe(program->exited());
-    while (!program->ended() && Clock::now() < deadline) {
-      co_await waiter.until(deadline);
-    }
+Task<> all_let_go(Executor executor, Started started, TimePoint deadline) {
+  Waiter waiter(executor);
+  const auto forget_ended = [&] { std::erase_if(started, [](const auto& each) { return each.expired(); }); };
+  for (forget_ended(); !started.empty() && Clock::now() < deadline; forget_ended()) {
+    co_await waiter.until(std::min(deadline, Clock::now() + look_again));
   }
 }
 
