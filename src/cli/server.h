@@ -14,6 +14,7 @@
 #include "cli/strangers.h"
 #include "methods/hosts_file.h"
 #include "methods/keepers.h"
+#include "methods/keys.h"
 #include "methods/methods.h"
 #include "relay/router.h"
 #include "rpc/connection.h"
@@ -73,6 +74,7 @@ class Server {
   Loop loop_{1};
   std::string instance_;
   shell::Sessions sessions_;
+  methods::Keys keys_;
   rpc::MethodTable table_;
   std::shared_ptr<relay::Pipes> pipes_ = std::make_shared<relay::Pipes>();
   methods::HostsFile hosts_file_;

@@ -143,7 +143,7 @@ void bind_base(rpc::MethodTable& table, Executor executor, std::string instance,
 void bind_all(rpc::MethodTable& table, const Parts& parts) {
   const auto attachments = std::make_shared<Attachments>(parts.sessions.events());
   bind_base(table, parts.executor, parts.instance, parts.sessions);
-  bind_sessions(table, parts.executor, parts.sessions, parts.keepers);
+  bind_sessions(table, parts.executor, parts.sessions, parts.keys, parts.keepers);
   bind_attachments(table, parts.sessions, attachments);
   bind_processes(table, parts.executor, parts.nursery);
   bind_files(table, parts.workers);

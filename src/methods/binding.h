@@ -1,12 +1,14 @@
 // How a typed handler becomes a row of the method table: params are read strictly before it, its result written after.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "base/secret.h"
+#include "methods/keys.h"
 #include "methods/wire.gen.h"
 #include "rpc/method_table.h"
 
@@ -53,6 +55,26 @@ template <class M, class Handler>
 void bind(rpc::MethodTable& table, Handler handler) {
   table.bind(std::string(M::name),
              [handler](nlohmann::json params, rpc::Call& call) { return answer<M>(handler, std::move(params), call); });
+}
+
+template <class M, class Handler>
+Task<nlohmann::json> answer_once(Keys& keys, Handler handler, nlohmann::json params, rpc::Call& call) {
+  const typename M::Params typed = wire::read<typename M::Params>(params);
+  if (!typed.key) {
+    co_return co_await answer<M>(std::move(handler), std::move(params), call);
+  }
+  std::string digest = digest_of(M::name, wire::write(typed));
+  std::function<Task<nlohmann::json>()> work = [&] { return answer<M>(handler, std::move(params), call); };
+  co_return co_await keys.once<nlohmann::json>(*typed.key, std::move(digest), call.cancel(), std::move(work));
+}
+
+/// As `bind`, for a method that takes a `key`: with one its handler runs once, and what it answers is kept. `keys` must
+/// outlive the table.
+template <class M, class Handler>
+void bind_once(rpc::MethodTable& table, Keys& keys, Handler handler) {
+  table.bind(std::string(M::name), [&keys, handler](nlohmann::json params, rpc::Call& call) {
+    return answer_once<M>(keys, handler, std::move(params), call);
+  });
 }
 
 /// `handler(Params, from)` takes a notification of the client.

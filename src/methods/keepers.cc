@@ -30,6 +30,11 @@ const std::string* text(const json& params, const char* member) {
   return found != params.end() && found->is_string() ? &found->get_ref<const std::string&>() : nullptr;
 }
 
+bool has_key(const json& params) {
+  const auto key = params.is_object() ? params.find("key") : params.end();
+  return key != params.end() && !key->is_null();
+}
+
 bool is_for_daemon(const json& params) {
   const std::string* const lifetime = text(params, "lifetime");
   return lifetime != nullptr && *lifetime == "daemon";
@@ -54,6 +59,13 @@ std::vector<std::string> all_sockets() {
   std::vector<std::string> all = transports::PrivateDirectory(path).sockets();
   std::erase_if(all, [](const std::string& socket) { return !socket.starts_with(keeper_prefix); });
   return all;
+}
+
+/// Whoever asks again finds the process that was asked before.
+std::string name_by(const wire::Key& key) {
+  Sha256 digest;
+  digest.update(key.client + "/" + std::to_string(key.seq));
+  return "d-" + digest.finish().substr(0, digits_of_name);
 }
 
 Error exists(const std::string& session) {
@@ -82,7 +94,8 @@ bool Keepers::concerns(std::string_view method, const json& params) const {
 
 /// What is wrong with the parameters is said here, before a process is started for them.
 Task<json> Keepers::place_for_new(json params) {
-  const std::string session = wire::read<wire::SessionCreateParams>(params).session.value_or("d-" + random_hex(4));
+  const wire::SessionCreateParams typed = wire::read<wire::SessionCreateParams>(params);
+  const std::string session = typed.session.value_or(typed.key ? name_by(*typed.key) : "d-" + random_hex(4));
   params["session"] = session;
   if (sessions_.contains(session)) {
     throw exists(session);
@@ -110,6 +123,9 @@ Task<relay::Elsewhere::Place> Keepers::find(std::string method, json params) {
   const std::string session = params["session"].get<std::string>();
   const std::string socket = keeper_socket(session);
   if (!is_reachable(socket)) {
+    if (has_key(params) && method != "session/create") {  // it may have been done: what is known of it is known here
+      co_return Place{"", std::move(params)};
+    }
     throw Error(Fault::SessionNotFound,
                 "there is no session " + printable(session) + " any more: the process that kept it was ended");
   }

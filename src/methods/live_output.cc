@@ -1,5 +1,6 @@
 #include "methods/live_output.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,9 +29,15 @@ void send_piece(LiveOutput& live, std::string_view bytes) {
 
 /// The next piece, or nothing at the end. What the journal has lost is stepped over: `from` of the next piece says so.
 Task<std::string> next_piece(LiveOutput& live) {
+  if (live.to) {
+    live.at = std::max(live.at, live.session->output_oldest());
+  }
+  if (live.to && live.at >= *live.to) {
+    co_return "";
+  }
   shell::ReadOptions options{};
   options.offset = live.at;
-  options.max_bytes = progress_bytes;
+  options.max_bytes = live.to ? std::min<shell::Offset>(progress_bytes, *live.to - live.at) : progress_bytes;
   options.wait = Milliseconds::max();
   shell::ReadResult read{};
   std::optional<Error> lost;
@@ -81,8 +88,10 @@ std::shared_ptr<LiveOutput> prepare_live(const wire::SessionRunParams& params,
   return live;
 }
 
-void start_live(const std::shared_ptr<LiveOutput>& live, shell::Offset from, Executor executor) {
+void start_live(const std::shared_ptr<LiveOutput>& live, shell::Offset from, std::optional<shell::Offset> to,
+                Executor executor) {
   live->at = from;
+  live->to = to;
   live->done = false;
   spawn(executor, stream_output(live, executor), [live](std::exception_ptr) {  // a session that ended has told its all
     live->done = true;

@@ -15,6 +15,7 @@ namespace rex::methods {
 class Attachments;
 class HostsFile;
 class Keepers;
+class Keys;
 
 /// What the methods are bound to. What is referred to must outlive the table.
 struct Parts {
@@ -22,6 +23,7 @@ struct Parts {
   std::string instance;  // our name
   shell::Nursery& nursery;
   shell::Sessions& sessions;
+  Keys& keys;
   Workers& workers;
   relay::Hosts& hosts;
   HostsFile& hosts_file;
@@ -34,7 +36,7 @@ struct Parts {
 void bind_all(rpc::MethodTable& table, const Parts& parts);
 
 void bind_base(rpc::MethodTable& table, Executor executor, std::string instance, const shell::Sessions& sessions);
-void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions, Keepers* keepers);
+void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions, Keys& keys, Keepers* keepers);
 void bind_attachments(rpc::MethodTable& table, shell::Sessions& sessions, const std::shared_ptr<Attachments>& all);
 void bind_processes(rpc::MethodTable& table, Executor executor, shell::Nursery& nursery);
 void bind_files(rpc::MethodTable& table, Workers& workers);

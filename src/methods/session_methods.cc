@@ -6,6 +6,7 @@
 #include "base/secret.h"
 #include "methods/binding.h"
 #include "methods/keepers.h"
+#include "methods/keys.h"
 #include "methods/live_output.h"
 #include "methods/methods.h"
 #include "methods/to_wire.h"
@@ -81,14 +82,25 @@ shell::CreateOptions create_options(wire::SessionCreateParams params) {
 shell::RunOptions run_options(wire::SessionRunParams params) {
   shell::RunOptions options;
   options.command = std::move(params.command);
-  options.wait = milliseconds(params.waitMs);
   options.timeout = milliseconds(params.timeoutMs);
-  options.quiet = milliseconds(params.quietMs);
   options.stdin_empty = params.stdin_ == wire::RunStdin::empty;
   options.isolate = params.isolate;
   options.interactive = params.interactive;
-  options.expect = std::move(params.expect);
+  return options;
+}
+
+/// What of the params of session/run changes nothing that runs.
+constexpr const char* reading_members[] = {"waitMs", "quietMs",        "expect",       "returnOnInput",
+                                           "view",   "maxOutputBytes", "progressToken"};
+
+shell::FollowOptions follow_options(const wire::SessionRunParams& params) {
+  shell::FollowOptions options;
+  options.wait = milliseconds(params.waitMs);
+  options.quiet = milliseconds(params.quietMs);
   options.return_on_input = params.returnOnInput;
+  if (!params.expect.empty()) {
+    options.expect = std::make_shared<shell::PatternSet>(params.expect, "expect");
+  }
   options.output = output_options(params.view, params.maxOutputBytes);
   return options;
 }
@@ -115,19 +127,57 @@ Task<wire::SessionInfo> create(wire::SessionCreateParams params, rpc::Call& call
   co_return to_wire(session->info());
 }
 
-Task<wire::RunResult> run(wire::SessionRunParams params, rpc::Call& call, shell::Sessions& sessions,
-                          Executor executor) {
-  const std::shared_ptr<shell::Session> session = sessions.find(params.session);
+/// Throws SessionNotFound; with a key OutcomeUnknown, for the session may have been there and done it.
+std::shared_ptr<shell::Session> find(const shell::Sessions& sessions, const std::string& name, bool has_key) {
+  if (has_key && !sessions.contains(name)) {
+    throw session_gone(name);
+  }
+  return sessions.find(name);
+}
+
+Task<std::shared_ptr<shell::Begun>> begin(std::shared_ptr<shell::Session> session, shell::RunOptions options,
+                                          rpc::Call& call) {
   session->require_writer(call.connection()->number());
+  co_return co_await session->begin(std::move(options), call.cancel());
+}
+
+Task<std::shared_ptr<shell::Begun>> begin_once(std::shared_ptr<shell::Session> session, wire::SessionRunParams params,
+                                               rpc::Call& call, Keys& keys) {
+  nlohmann::json executing = wire::write(params);
+  for (const char* const member : reading_members) {
+    executing.erase(member);
+  }
+  std::string digest = digest_of(wire::SessionRun::name, std::move(executing));
+  wire::Key key = *params.key;
+  std::function<Task<std::shared_ptr<shell::Begun>>()> work = [&] {
+    return begin(session, run_options(std::move(params)), call);
+  };
+  const auto begun = co_await keys.once<std::shared_ptr<shell::Begun>>(std::move(key), std::move(digest), call.cancel(),
+                                                                       std::move(work));
+  if (begun->session.lock() != session) {
+    throw session_gone(session->name());  // the one of that name was another
+  }
+  co_return begun;
+}
+
+Task<wire::RunResult> run(wire::SessionRunParams params, rpc::Call& call, shell::Sessions& sessions, Keys& keys,
+                          Executor executor) {
+  const std::shared_ptr<shell::Session> session = find(sessions, params.session, params.key.has_value());
   const std::shared_ptr<LiveOutput> live = prepare_live(params, session, call);
-  shell::RunOptions options = run_options(std::move(params));
+  shell::FollowOptions wanted = follow_options(params);
   if (live) {
-    options.began = [live, executor](shell::Offset from) { start_live(live, from, executor); };
+    wanted.began = [live, executor](shell::Offset from, std::optional<shell::Offset> to) {
+      start_live(live, from, to, executor);
+    };
   }
   std::exception_ptr failure;
   shell::RunResult result;
   try {
-    result = co_await session->run(std::move(options), call.cancel());
+    const bool has_key = params.key.has_value();
+    auto beginning = has_key ? begin_once(session, std::move(params), call, keys)
+                             : begin(session, run_options(std::move(params)), call);
+    const std::shared_ptr<shell::Begun> begun = co_await std::move(beginning);
+    result = co_await session->follow(begun, std::move(wanted), call.cancel());
   } catch (...) {
     failure = std::current_exception();
   }
@@ -227,6 +277,7 @@ Task<wire::SessionReadResult> read(wire::SessionReadParams params, rpc::Call& ca
 Task<wire::SessionWriteResult> write(wire::SessionWriteParams params, rpc::Call& call, shell::Sessions& sessions) {
   shell::Typing typing{bytes_of(std::move(params.data).value_or(""), params.encoding, "data"), params.submit,
                        params.eof, params.secret, std::move(params.keys)};
+  typing.offset = params.inputOffset;
   if (params.secret) {
     typing.data = in_own_memory(typing.data);
   }
@@ -253,6 +304,7 @@ Task<wire::SessionInterruptResult> interrupt(wire::SessionInterruptParams params
 }
 
 Task<wire::SessionCloseResult> close(wire::SessionCloseParams params, shell::Sessions& sessions) {
+  find(sessions, params.session, params.key.has_value());
   const shell::CloseResult closed = co_await sessions.close(std::move(params.session), Milliseconds(params.graceMs));
   wire::SessionCloseResult result;
   result.exitCode = closed.exit_code;
@@ -285,15 +337,16 @@ Task<nlohmann::json> list(nlohmann::json params, rpc::Call& call, const shell::S
 
 }  // namespace
 
-void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions, Keepers* keepers) {
+void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions, Keys& keys,
+                   Keepers* keepers) {
   // clang-format off
-  bind<wire::SessionCreate>(table, [&](wire::SessionCreateParams params, rpc::Call& call) { return create(std::move(params), call, sessions); });
-  bind<wire::SessionRun>(table, [&sessions, executor](wire::SessionRunParams params, rpc::Call& call) { return run(std::move(params), call, sessions, executor); });
+  bind_once<wire::SessionCreate>(table, keys, [&](wire::SessionCreateParams params, rpc::Call& call) { return create(std::move(params), call, sessions); });
+  bind<wire::SessionRun>(table, [&sessions, &keys, executor](wire::SessionRunParams params, rpc::Call& call) { return run(std::move(params), call, sessions, keys, executor); });
   bind<wire::SessionWait>(table, [&](wire::SessionWaitParams params, rpc::Call& call) { return wait(std::move(params), call, sessions); });
   bind<wire::SessionRead>(table, [&](wire::SessionReadParams params, rpc::Call& call) { return read(std::move(params), call, sessions); });
   bind<wire::SessionWrite>(table, [&](wire::SessionWriteParams params, rpc::Call& call) { return write(std::move(params), call, sessions); });
   bind<wire::SessionInterrupt>(table, [&](wire::SessionInterruptParams params, rpc::Call&) { return interrupt(std::move(params), sessions); });
-  bind<wire::SessionClose>(table, [&](wire::SessionCloseParams params, rpc::Call&) { return close(std::move(params), sessions); });
+  bind_once<wire::SessionClose>(table, keys, [&](wire::SessionCloseParams params, rpc::Call&) { return close(std::move(params), sessions); });
   // clang-format on
   bind<wire::SessionResize>(table, [&](const wire::SessionResizeParams& params, rpc::Call&) {
     sessions.find(params.session)->resize({static_cast<int>(params.rows), static_cast<int>(params.cols)});
@@ -307,8 +360,9 @@ void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& 
     }
     return to_wire(sessions.find(params.session)->screen(options));
   });
-  bind<wire::SessionSignal>(table, [&](const wire::SessionSignalParams& params, rpc::Call&) {
-    const std::vector<pid_t> reached = sessions.find(params.session)->signal(signal_number(params.signal), params.job);
+  bind_once<wire::SessionSignal>(table, keys, [&](const wire::SessionSignalParams& params, rpc::Call&) {
+    const auto session = find(sessions, params.session, params.key.has_value());
+    const std::vector<pid_t> reached = session->signal(signal_number(params.signal), params.job);
     return wire::SessionSignalResult{{reached.begin(), reached.end()}};
   });
   bind<wire::SessionInfoMethod>(table, [&](const wire::SessionInfoParams& params, rpc::Call&) {

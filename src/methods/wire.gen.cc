@@ -105,6 +105,12 @@ void members(auto& f, Is<ResourceLimits> auto& x) {
   f.optional("openFiles", x.openFiles, within(16, 1'073'741'816));
 }
 
+void members(auto& f, Is<Key> auto& x) {
+  f.required("client", x.client, within(1, 128));
+  f.required("seq", x.seq, within(1, max_safe));
+  f.optional("acked", x.acked, within(0, max_safe));
+}
+
 void members(auto& f, Is<SessionCreateParams> auto& x) {
   f.optional("session", x.session, within(1, 128));
   f.optional("shell", x.shell, os);
@@ -126,6 +132,7 @@ void members(auto& f, Is<SessionCreateParams> auto& x) {
   f.optional("onFull", x.onFull);
   f.optional("limits", x.limits);
   f.optional("labels", x.labels);
+  f.optional("key", x.key);
   f.optional("host", x.host);
 }
 
@@ -215,6 +222,7 @@ void members(auto& f, Is<SessionRunParams> auto& x) {
   f.optional("view", x.view);
   f.optional("maxOutputBytes", x.maxOutputBytes, within(0, 8'388'608));
   f.optional("progressToken", x.progressToken);
+  f.optional("key", x.key);
   f.optional("host", x.host);
 }
 
@@ -345,6 +353,7 @@ void members(auto& f, Is<SessionWriteParams> auto& x) {
   f.optional("keys", x.keys);
   f.optional("submit", x.submit);
   f.optional("eof", x.eof);
+  f.optional("inputOffset", x.inputOffset, within(0, max_safe));
   f.optional("secret", x.secret);
   f.optional("host", x.host);
 }
@@ -406,6 +415,7 @@ void members(auto& f, Is<SessionSignalParams> auto& x) {
   f.required("session", x.session);
   f.required("signal", x.signal);
   f.optional("job", x.job);
+  f.optional("key", x.key);
   f.optional("host", x.host);
 }
 
@@ -416,6 +426,7 @@ void members(auto& f, Is<SessionSignalResult> auto& x) {
 void members(auto& f, Is<SessionCloseParams> auto& x) {
   f.required("session", x.session);
   f.optional("graceMs", x.graceMs, within(0, 1'000'000'000'000));
+  f.optional("key", x.key);
   f.optional("host", x.host);
 }
 

@@ -66,6 +66,7 @@ inline constexpr std::int64_t forwards = 100;  ///< Forwards of one connection.
 inline constexpr std::int64_t forward_connections = 256;  ///< Connections open through one forward.
 /// How far an attachment runs ahead of the last `session/ack` unless given.
 inline constexpr std::int64_t window = 1'048'576;
+inline constexpr std::int64_t keys = 1'000;  ///< Keys of one client without an acknowledgement, in one place.
 inline constexpr std::int64_t attachments = 1'000;  ///< Attachments and subscriptions of one connection.
 /// Events kept for an attachment whose client does not read; older ones are counted as `lost`.
 inline constexpr std::int64_t keptEvents = 1'000;
@@ -114,6 +115,7 @@ inline constexpr auto all = std::to_array<std::pair<std::string_view, std::int64
     {"forwards", forwards},
     {"forward.connections", forward_connections},
     {"window", window},
+    {"keys", keys},
     {"attachments", attachments},
     {"keptEvents", keptEvents},
     {"maxOutputBytes", maxOutputBytes},
@@ -288,6 +290,18 @@ struct ResourceLimits {
   std::optional<std::int64_t> openFiles;  ///< Descriptors open at a time.
 };
 
+/// Of one request, over any number of connections: the same key with the same params (but for those that say how long
+/// to wait and what to show) gets the answer of the first; while that one is under way, it joins it. What failed with
+/// `executed: no` may be tried again with its key. Remembered where the request executes: of a session by its process,
+/// as long as the session is there.
+struct Key {
+  std::string client;  ///< A name that this client has chosen once, and no other has.
+  std::int64_t seq = 0;  ///< Of this client's requests: a higher one for each new request.
+  /// The client has every answer up to this `seq`, and will never ask for them again; below `seq`. What is not
+  /// acknowledged is kept: with too much of it new keys are refused.
+  std::optional<std::int64_t> acked;
+};
+
 struct SessionCreateParams {
   std::optional<std::string> session;  ///< A name of the client's choice; absent: one is made up.
   std::optional<std::string> shell;  ///< Path or name of the shell; absent: bash, else sh. Not with `argv`.
@@ -313,6 +327,7 @@ struct SessionCreateParams {
   /// What the program and everything it starts may use. Absent: as this instance has it.
   std::optional<ResourceLimits> limits;
   std::map<std::string, std::string> labels;  ///< For the client's own use; come back in SessionInfo.
+  std::optional<Key> key;
   std::string host;
 };
 
@@ -448,6 +463,7 @@ struct SessionRunParams {
   std::int64_t maxOutputBytes = 65536;  ///< Beyond it head and tail are kept and `omitted` says what is not.
   /// Send the output live, too, as `$/progress`.
   std::optional<std::variant<std::int64_t, std::string>> progressToken;
+  std::optional<Key> key;
   std::string host;
 };
 
@@ -593,6 +609,10 @@ struct SessionWriteParams {
   std::vector<std::string> keys;
   bool submit = false;  ///< Press Enter after `data` and `keys`.
   bool eof = false;  ///< Then close the pipe, or send the terminal's EOF character.
+  /// Where in all that is ever written to this session this begins, as the answer before said: what has been taken from
+  /// there on is not written again, so that a write may be repeated. Bytes missing before it: InputRefused `gap`, with
+  /// the place as `at`.
+  std::optional<std::int64_t> inputOffset;
   /// Refused unless a program asks for a secret (it reads a line that the terminal hides). Kept nowhere.
   bool secret = false;
   std::string host;
@@ -674,6 +694,7 @@ struct SessionSignalParams {
   std::string session;
   Signal signal{};
   std::optional<std::string> job;  ///< Absent: what is in the foreground.
+  std::optional<Key> key;
   std::string host;
 };
 
@@ -684,6 +705,7 @@ struct SessionSignalResult {
 struct SessionCloseParams {
   std::string session;
   std::int64_t graceMs = 2000;  ///< How long each step may take.
+  std::optional<Key> key;
   std::string host;
 };
 
@@ -1328,6 +1350,13 @@ struct HostsFile {
   /// The user's own; they come before those of the same name that we have.
   std::optional<std::map<std::string, Deployment>> deployments;
 };
+
+/// forgotten: the client has acknowledged it; noSession: the session is not there, and with it went what it remembered;
+/// interrupted: the process that executed it ended on the way; reboot: it began before the machine was started.
+enum class UnknownReason { forgotten, noSession, interrupted, reboot };
+template <>
+inline constexpr auto names<UnknownReason> = std::to_array<std::string_view>(
+    {"forgotten", "noSession", "interrupted", "reboot"});
 
 /// Whether what was asked for took place.
 enum class Executed { no, yes, unknown };

@@ -3,7 +3,8 @@
 //
 // All members run on the loop thread. Public tasks keep the session alive while they run. session_start.cc holds how
 // its shell becomes ready, session.cc the rest of its life (restart, close), session_info.cc what is told of it,
-// session_output.cc what comes from its program, session_run.cc jobs, session_result.cc what is told of them,
+// session_output.cc what comes from its program, session_run.cc jobs, session_follow.cc how callers wait for them,
+// session_result.cc what is told of them,
 // session_wait.cc waiting and reading, session_control.cc signals and stopping, session_events.cc what it announces and
 // who may type, session_waiting.cc whether its program waits for input.
 #pragma once
@@ -82,6 +83,20 @@ struct Job {
   [[nodiscard]] bool is_over() const { return (end && !being_stopped) || beyond_reach; }
 };
 
+class Session;
+
+/// A command that was given to a session: what a caller follows, once or again.
+struct Begun {
+  std::weak_ptr<Session> session;  // whose
+  std::shared_ptr<Job> job;
+  Offset from = 0;                  // what came of it begins here
+  bool is_typed = false;            // into what had the terminal; `job` is that
+  std::string typed;                // what the terminal or the program may give back first
+  TimePoint since{};                // when it had been typed
+  std::optional<RunResult> answer;  // only typed: how it ended, without the output, which is `from` to
+  Offset to = 0;                    // here
+};
+
 /// What all sessions of an instance share.
 struct Shared {
   Nursery& nursery;
@@ -103,7 +118,14 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Starts the program. Throws StartFailed with what it printed; the session is then of no use.
   Task<> start(Cancel& cancel);
 
-  Task<RunResult> run(RunOptions options, Cancel& cancel);
+  /// Gives a command to the shell, or types it into what has the terminal. Throws SessionBusy, InputRefused,
+  /// SessionEnded, StartFailed.
+  Task<std::shared_ptr<Begun>> begin(RunOptions options, Cancel& cancel);
+  /// Waits for what a command of this session comes to. Any number of callers may, also long after its end: each gets
+  /// the same answer, shown as it wants. A wish of `cancel` to stop the work ends the job.
+  Task<RunResult> follow(std::shared_ptr<Begun> begun, FollowOptions options, Cancel& cancel);
+  /// Both.
+  Task<RunResult> run(RunOptions options, FollowOptions wanted, Cancel& cancel);
   Task<WaitResult> wait(WaitOptions options, Cancel& cancel);
   Task<ReadResult> read(ReadOptions options, Cancel& cancel);
   /// Types or writes; returns how many bytes were taken.
@@ -221,19 +243,24 @@ class Session : public std::enable_shared_from_this<Session> {
   void end_job_by_record(Incarnation& in, const Record& record);
   [[nodiscard]] std::string true_cwd(const Incarnation& in, std::string_view claimed) const;
   Task<> await_shell();
-  Task<RunResult> run_command(RunOptions options, Cancel& cancel);
-  Task<RunResult> type_command(RunOptions options, Cancel& cancel);
+  std::shared_ptr<Begun> run_command(const RunOptions& options);
+  Task<std::shared_ptr<Begun>> type_command(RunOptions options, Cancel& cancel);
+
+  // session_follow.cc
   struct Watch;
   Task<RunResult> outcome(std::shared_ptr<Job> job, Watch watch, OutputOptions output, Cancel& cancel);
-  RunResult result_of(const Job& job, Offset from, std::optional<Offset> to, OutputOptions output);
-  Task<> settle_names(Job& job);
-  CollectedOutput collect(Offset from, Offset to, OutputOptions output);
-  [[nodiscard]] std::shared_ptr<Job> find_job(const std::optional<std::string>& id);
   void skip_echo(Watch& watch);
   /// Feeds the scanner what the journal has beyond its place.
   std::optional<Match> scan(Scanner& scanner);
 
+  // session_result.cc
+  RunResult result_of(const Job& job, Offset from, std::optional<Offset> to, OutputOptions output);
+  Task<> settle_names(Job& job);
+  CollectedOutput collect(Offset from, Offset to, OutputOptions output);
+  [[nodiscard]] std::shared_ptr<Job> find_job(const std::optional<std::string>& id);
+
   // session_control.cc
+  [[nodiscard]] std::optional<std::size_t> written_before(const Typing& typing) const;
   static Task<> enforce_lifetime(std::shared_ptr<Session> self, std::shared_ptr<Job> job, TimePoint deadline);
   static Task<> watch_lines(std::shared_ptr<Session> self);
   static Task<> stop_job(std::shared_ptr<Session> self, std::shared_ptr<Job> job, RunState reason);

@@ -34,8 +34,25 @@ constexpr Step stop_steps[] = {{"INT", SIGINT}, {"TERM", SIGTERM}, {"KILL", SIGK
 
 }  // namespace
 
+/// How many bytes there were to write, if all of them were taken by an earlier try: then it does not matter how its
+/// program has fared since. A pipe that is still open may yet have to be closed.
+std::optional<std::size_t> Session::written_before(const Typing& typing) const {
+  const std::size_t end = typing.submit + (typing.eof && options_.tty ? 1 : 0);
+  const bool may_close = typing.eof && !options_.tty && incarnation_ && incarnation_->input() != nullptr;
+  if (!typing.offset || may_close) {
+    return std::nullopt;
+  }
+  const std::size_t size = typing.data.size() + end + (typing.keys.empty() ? 0 : bytes_of_keys(typing.keys).size());
+  const bool is_in = input_.offset() >= *typing.offset + static_cast<std::int64_t>(size);
+  return is_in && size != 0 ? std::optional(size) : std::nullopt;
+}
+
 Task<std::size_t> Session::write(Typing typing, Cancel& cancel) {
   const std::shared_ptr<Session> self = shared_from_this();
+  if (const std::optional<std::size_t> before = written_before(typing)) {
+    wipe(typing.data);
+    co_return *before;
+  }
   co_await ensure_alive();
   const std::shared_ptr<Incarnation> in = incarnation_;
   const Wiper wiper(typing.secret ? &typing.data : nullptr);

@@ -59,22 +59,63 @@ void discard_unread(const Incarnation& in) { tcflush(in.slave(), TCIFLUSH); }
 
 }  // namespace
 
+/// While it lives no other write goes on; then the next one's turn comes.
+class SessionInput::Turn {
+ public:
+  explicit Turn(SessionInput& of) : of_(of) {}
+  ~Turn() {
+    ++of_.turn_;
+    of_.turn_changed_.notify();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  SessionInput& of_;
+};
+
+/// How many of `size` bytes were taken when they were written before.
+std::size_t SessionInput::taken_before(const Typing& typing, std::size_t size) const {
+  if (!typing.offset) {
+    return 0;
+  }
+  if (*typing.offset > offset_) {
+    throw refusal("gap", "only " + std::to_string(offset_) + " bytes were ever written, and this begins at " +
+                             std::to_string(*typing.offset) + ": write those between first; nothing was written")
+        .with("at", offset_);
+  }
+  return static_cast<std::size_t>(std::min<std::int64_t>(static_cast<std::int64_t>(size), offset_ - *typing.offset));
+}
+
 Task<Typed> SessionInput::write(std::shared_ptr<Incarnation> in, Typing typing, Cancel& cancel) {
+  std::string data = std::move(typing.data);
+  const Wiper wiper(typing.secret ? &data : nullptr);
+  const std::uint64_t ticket = next_ticket_++;
+  Waiter waiter(executor_);
+  waiter.subscribe(turn_changed_);
+  while (turn_ != ticket) {
+    co_await waiter.until(never);
+  }
+  const Turn turn(*this);
+  Typed typed;
+  if (in->input() == nullptr && typing.offset && typing.eof && data.empty()) {
+    co_return typed;  // closed by an earlier try
+  }
   if (in->input() == nullptr) {
     refuse_closed(Executed::no);
   }
-  std::string data = std::move(typing.data);
-  const Wiper wiper(typing.secret ? &data : nullptr);
   const std::optional<termios> modes = in->tty() ? terminal_modes(in->input()->fd()) : std::nullopt;
   const bool canonical = modes && (modes->c_lflag & ICANON) != 0;
   if (typing.submit) {
     data += in->tty() ? '\r' : '\n';
   }
-  const std::size_t key = modes ? last_signal_key(data, *modes) : std::string::npos;
+  typed.accepted = taken_before(typing, data.size());
+  std::string_view rest = std::string_view(data).substr(typed.accepted);
+  const std::size_t key = modes ? last_signal_key(rest, *modes) : std::string::npos;
   const bool begins_anew = key != std::string::npos;
-  std::size_t unfinished = canonical && !begins_anew ? unfinished_line_ : 0;
-  if (longest_line(std::string_view(data).substr(begins_anew ? key + 1 : 0), unfinished) > max_line_bytes &&
-      canonical) {
+  const std::size_t unfinished_before = canonical && !begins_anew ? unfinished_line_ : 0;
+  std::size_t unfinished = unfinished_before;
+  if (longest_line(rest.substr(begins_anew ? key + 1 : 0), unfinished) > max_line_bytes && canonical) {
     throw refusal("lineTooLong", "a line of more than " + std::to_string(max_line_bytes) +
                                      " bytes would be cut by the terminal; nothing was written");
   }
@@ -83,38 +124,28 @@ Task<Typed> SessionInput::write(std::shared_ptr<Incarnation> in, Typing typing, 
   }
   if (typing.eof && canonical) {  // the first one only pushes an unfinished line
     data.append(unfinished != 0 ? 2 : 1, static_cast<char>(modes->c_cc[VEOF]));
+    typed.accepted = taken_before(typing, data.size());
+    rest = std::string_view(data).substr(typed.accepted);
     unfinished = 0;
   }
-  unfinished_line_ = unfinished;
-  Typed typed;
   typed.interrupts =
-      modes && (modes->c_lflag & ISIG) != 0 && data.find(static_cast<char>(modes->c_cc[VINTR])) != std::string::npos;
-  const std::uint64_t ticket = next_ticket_++;
-  Waiter waiter(executor_);
-  waiter.subscribe(turn_changed_);
-  while (turn_ != ticket) {
-    co_await waiter.until(never);
+      modes && (modes->c_lflag & ISIG) != 0 && rest.find(static_cast<char>(modes->c_cc[VINTR])) != std::string::npos;
+  const std::string_view to_write = rest;
+  std::size_t written = 0;
+  if (begins_anew) {
+    written = co_await write_all_of(in, rest.substr(0, key), cancel);
+    rest.remove_prefix(cancel ? rest.size() : key);
+    discard_unread(*in);
   }
-  const std::size_t size = data.size();
-  std::exception_ptr failure;
-  try {
-    std::string_view rest = data;
-    if (begins_anew) {
-      typed.accepted = co_await write_all_of(in, rest.substr(0, key), cancel);
-      rest.remove_prefix(cancel ? rest.size() : key);
-      discard_unread(*in);
-    }
-    typed.accepted += co_await write_all_of(in, rest, cancel);
-  } catch (...) {
-    failure = std::current_exception();
+  written += co_await write_all_of(in, rest, cancel);
+  offset_ += static_cast<std::int64_t>(written);
+  typed.accepted += written;
+  if (written < to_write.size()) {  // the rest may be written yet
+    unfinished = unfinished_before;
+    longest_line(to_write.substr(0, written), unfinished);
   }
-  ++turn_;
-  turn_changed_.notify();
-  if (failure) {
-    std::rethrow_exception(failure);
-  }
-  offset_ += static_cast<std::int64_t>(typed.accepted);
-  if (typing.eof && !in->tty() && typed.accepted == size) {
+  unfinished_line_ = canonical ? unfinished : 0;
+  if (typing.eof && !in->tty() && typed.accepted == data.size()) {
     in->close_input();
   }
   co_return typed;

@@ -1,4 +1,4 @@
-// Jobs: how they begin and end, and how callers wait for what they want of them.
+// Jobs: how they begin and end.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,10 +12,6 @@
 
 namespace rex::shell {
 namespace {
-
-// How long a program may be silent before what was typed into it counts as done, where nobody can tell: it also listens
-// to others (ssh), or may not be looked into.
-constexpr Milliseconds unmanaged_quiet{1000};
 
 // What a shell may need to come back to its lines, before the next command is given to it anyway.
 constexpr Milliseconds comeback_time{1000};
@@ -41,20 +37,6 @@ void refuse_nul(const std::string& command) {
 }
 
 }  // namespace
-
-/// What one caller waits for, besides the end of the job.
-struct Session::Watch {
-  Offset from;
-  std::string typed;  // what the terminal or the program may give back first; empty once that is decided
-  std::shared_ptr<const PatternSet> patterns;
-  std::optional<Scanner> scanner;  // made once it is known where the output begins
-  bool may_stop = false;           // only the call that started a job can stop it
-  TimePoint deadline = never;
-  std::optional<Milliseconds> quiet;
-  bool on_input = true;         // return when the program waits for input
-  bool nobody_reports = false;  // the end of what was typed: where the kernel cannot tell either, silence ends the call
-  TimePoint since = Clock::now();  // silence is counted from here, or from the last output
-};
 
 // ---- the life of a job
 
@@ -181,7 +163,7 @@ std::shared_ptr<Job> Session::find_job(const std::optional<std::string>& id) {
 
 // ---- run
 
-Task<RunResult> Session::run(RunOptions options, Cancel& cancel) {
+Task<std::shared_ptr<Begun>> Session::begin(RunOptions options, Cancel& cancel) {
   const std::shared_ptr<Session> self = shared_from_this();
   refuse_nul(options.command);
   co_await await_shell();
@@ -197,7 +179,7 @@ Task<RunResult> Session::run(RunOptions options, Cancel& cancel) {
         .with("job", busy->id())
         .retryable();
   }
-  co_return co_await run_command(std::move(options), cancel);
+  co_return run_command(options);
 }
 
 /// After two kinds of jobs the shell gets the time to come back to its lines, or to die, before it is told more:
@@ -222,11 +204,7 @@ Task<> Session::await_shell() {
   }
 }
 
-Task<RunResult> Session::run_command(RunOptions options, Cancel& cancel) {
-  Watch watch{};
-  if (!options.expect.empty()) {
-    watch.patterns = std::make_shared<PatternSet>(options.expect, "expect");
-  }
+std::shared_ptr<Begun> Session::run_command(const RunOptions& options) {
   const std::shared_ptr<Incarnation> in = incarnation_;
   if (!alone_) {
     drain_output(*in);  // what earlier jobs' processes wrote meanwhile is not this job's
@@ -260,120 +238,32 @@ Task<RunResult> Session::run_command(RunOptions options, Cancel& cancel) {
   if (options.timeout) {
     spawn(executor_, enforce_lifetime(shared_from_this(), job, deadline_after(options.timeout)));
   }
-  watch.from = job->from;
-  watch.may_stop = true;
-  if (options.began) {
-    options.began(job->from);
-  }
-  watch.deadline = deadline_after(options.wait);
-  watch.quiet = options.quiet;
-  watch.on_input = options.return_on_input;
-  co_return co_await outcome(job, std::move(watch), options.output, cancel);
+  auto begun = std::make_shared<Begun>();
+  begun->session = weak_from_this();
+  begun->job = job;
+  begun->from = job->from;
+  return begun;
 }
 
-Task<RunResult> Session::type_command(RunOptions options, Cancel& cancel) {
+Task<std::shared_ptr<Begun>> Session::type_command(RunOptions options, Cancel& cancel) {
   if (!current_) {  // the program has ended between two looks
     throw_ended();
   }
-  const std::shared_ptr<Job> job = current_;
   drain_output(*incarnation_);
-  Watch watch{};
-  watch.from = journal_.end();
-  if (!options.expect.empty()) {
-    watch.patterns = std::make_shared<PatternSet>(options.expect, "expect");
-  }
-  watch.deadline = deadline_after(options.wait);
-  watch.quiet = options.quiet;
-  watch.on_input = options.return_on_input;
-  watch.nobody_reports = options.expect.empty() && !options.wait && !options.quiet;
+  auto begun = std::make_shared<Begun>();
+  begun->session = weak_from_this();
+  begun->job = current_;
+  begun->from = journal_.end();
+  begun->is_typed = true;
   const std::optional<termios> modes = incarnation_->tty() ? terminal_modes(incarnation_->input()->fd()) : std::nullopt;
   const bool asks_secret = modes && (modes->c_lflag & ICANON) != 0 && (modes->c_lflag & ECHO) == 0;
   if (modes && !asks_secret) {
-    watch.typed = options.command;
+    begun->typed = options.command;
   }
   Typing typing{std::move(options.command), true, false};
   co_await write(std::move(typing), cancel);
-  watch.since = Clock::now();
-  co_return co_await outcome(job, std::move(watch), options.output, cancel);
-}
-
-/// Moves the beginning of a typed command's output behind an exact copy of what was typed.
-void Session::skip_echo(Watch& watch) {
-  if (watch.typed.empty()) {
-    return;
-  }
-  std::string copy(watch.typed.size() + 2, '\0');
-  copy.resize(journal_.read(watch.from, copy.data(), copy.size()));
-  const std::size_t common = std::min(copy.size(), watch.typed.size());
-  if (copy.compare(0, common, watch.typed, 0, common) != 0) {
-    watch.typed.clear();
-    return;
-  }
-  std::string_view rest = std::string_view(copy).substr(common);
-  const std::size_t line_end = rest.starts_with("\r\n") ? 2 : rest.starts_with("\n") ? 1 : 0;
-  if (common < watch.typed.size() || (line_end == 0 && rest.size() < 2)) {
-    return;  // not all of it has come yet
-  }
-  watch.from += common + line_end;
-  watch.typed.clear();
-}
-
-std::optional<Match> Session::scan(Scanner& scanner) {
-  std::optional<Match> match;
-  journal_.visit(scanner.next(), journal_.end(),
-                 [&, at = std::max(scanner.next(), journal_.oldest())](std::string_view piece) mutable {
-                   match = scanner.feed(piece, at);
-                   at += piece.size();
-                   return !match;
-                 });
-  return match ? match : scanner.settle();
-}
-
-Task<RunResult> Session::outcome(std::shared_ptr<Job> job, Watch watch, OutputOptions output, Cancel& cancel) {
-  Waiter waiter(executor_);
-  waiter.subscribe(changed_);
-  waiter.subscribe(cancel.changed());
-  bool stop_asked = false;
-  while (true) {
-    skip_echo(watch);
-    if (watch.patterns && watch.typed.empty()) {
-      if (!watch.scanner) {
-        watch.scanner.emplace(watch.patterns, watch.from);
-      }
-      if (std::optional<Match> match = scan(*watch.scanner)) {
-        RunResult result = result_of(*job, watch.from, match->from, output);
-        result.state = RunState::matched;
-        result.output.next = match->to;
-        result.expect = std::move(match);
-        co_return result;
-      }
-    }
-    if (job->is_over()) {
-      co_await settle_names(*job);
-      co_return result_of(*job, watch.from, std::nullopt, output);
-    }
-    if (watch.may_stop && cancel.wish() == Cancel::Wish::stop_work && !std::exchange(stop_asked, true)) {
-      spawn(executor_, stop_job(shared_from_this(), job, RunState::cancelled));
-    }
-    if (watch.on_input && !job->stopping && job == current_ && (reads_input() || foreground_stopped())) {
-      co_return result_of(*job, watch.from, std::nullopt, output);
-    }
-    std::optional<Milliseconds> quiet = watch.quiet;
-    const bool replaced = incarnation_ && incarnation_->replaced && watch.deadline == never;
-    if ((watch.nobody_reports || replaced) && !job->stopping && !quiet && !can_tell_waiting()) {
-      quiet = unmanaged_quiet;
-    }
-    const TimePoint now = Clock::now();
-    const TimePoint silent = quiet ? std::max(watch.since, last_output_) + *quiet : never;
-    const bool waiting_only = cancel && !stop_asked;
-    if (!stop_asked && (waiting_only || now >= watch.deadline || now >= silent)) {
-      RunResult result = result_of(*job, watch.from, std::nullopt, output);
-      result.state =
-          result.state == RunState::waiting_input ? RunState::running : result.state;  // it was not to return
-      co_return result;
-    }
-    co_await waiter.until(stop_asked ? never : std::min(watch.deadline, silent));
-  }
+  begun->since = Clock::now();
+  co_return begun;
 }
 
 }  // namespace rex::shell

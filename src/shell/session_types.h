@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -123,18 +124,23 @@ struct OutputOptions {
   std::size_t max_bytes = OutputText::kDefaultMaxBytes;
 };
 
+/// What a caller wants of a command that has begun; it changes nothing that runs.
+struct FollowOptions {
+  std::optional<Milliseconds> wait;
+  std::optional<Milliseconds> quiet;
+  bool return_on_input = true;
+  std::shared_ptr<const PatternSet> expect;
+  OutputOptions output;
+  /// Told where the job's output begins, before it is waited for, and where it ends if it has.
+  std::function<void(Offset from, std::optional<Offset> to)> began;
+};
+
 struct RunOptions {
   std::string command;
-  std::optional<Milliseconds> wait;
   std::optional<Milliseconds> timeout;
-  std::optional<Milliseconds> quiet;
   bool stdin_empty = false;
   bool isolate = false;
   bool interactive = false;
-  bool return_on_input = true;
-  std::vector<std::string> expect;
-  OutputOptions output;
-  std::function<void(Offset)> began;  // told where the job's output begins, when it begins
 };
 
 struct RunResult {

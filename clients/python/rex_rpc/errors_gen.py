@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from .errors import RexError
+from .wire_gen import UnknownReason
 
 
 class ParseError(RexError):
@@ -173,6 +174,10 @@ class OutcomeUnknown(RexError):
 
     code = 1108
     type = "OutcomeUnknown"
+
+    @property
+    def reason(self) -> UnknownReason:
+        return t.cast(UnknownReason, self.data["reason"])
 
 
 class NotWriter(RexError):

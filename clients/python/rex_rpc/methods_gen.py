@@ -30,6 +30,7 @@ from .wire_gen import (
     HostInfo,
     HostListResult,
     HostOptions,
+    Key,
     Lifetime,
     OnFull,
     PingResult,
@@ -99,6 +100,7 @@ class AsyncHostMethods(t.Generic[S]):
         onFull: t.Optional[OnFull] = None,
         limits: t.Optional[ResourceLimits] = None,
         labels: t.Optional[t.Dict[str, str]] = None,
+        key: t.Optional[Key] = None,
     ) -> S:
         """Start a shell, or a program, in a pty or on pipes of its own. Nothing is sent until the result is entered
         by `with` or opened.
@@ -108,7 +110,7 @@ class AsyncHostMethods(t.Generic[S]):
                 "session": session, "tty": tty, "clearEnv": clearEnv, "profile": profile, "startup": startup,
                 "startupTimeoutMs": startupTimeoutMs, "rows": rows, "cols": cols, "lifetime": lifetime,
                 "ttlMs": ttlMs, "restart": restart, "journalBytes": journalBytes, "onFull": onFull,
-                "limits": limits, "labels": labels
+                "limits": limits, "labels": labels, "key": key
             },
             os={"shell": shell, "argv": argv, "cwd": cwd, "env": env, "startupSource": startupSource},
         )
@@ -442,13 +444,14 @@ class AsyncSessionMethods:
         view: t.Optional[View] = None,
         maxOutputBytes: t.Optional[int] = None,
         progress: t.Optional[Progress] = None,
+        key: t.Optional[Key] = None,
     ) -> RunResult:
         """Run one command in a shell session."""
         params = pack(
             {
                 "waitMs": waitMs, "timeoutMs": timeoutMs, "quietMs": quietMs, "stdin": stdin, "isolate": isolate,
                 "interactive": interactive, "expect": expect, "returnOnInput": returnOnInput, "view": view,
-                "maxOutputBytes": maxOutputBytes
+                "maxOutputBytes": maxOutputBytes, "key": key
             },
             os={"command": command},
         )
@@ -494,11 +497,12 @@ class AsyncSessionMethods:
         keys: t.Optional[t.List[str]] = None,
         submit: t.Optional[bool] = None,
         eof: t.Optional[bool] = None,
+        inputOffset: t.Optional[int] = None,
         secret: t.Optional[bool] = None,
     ) -> SessionWriteResult:
         """Type into a session, or write to its stdin pipe."""
         params = pack(
-            {"keys": keys, "submit": submit, "eof": eof, "secret": secret},
+            {"keys": keys, "submit": submit, "eof": eof, "inputOffset": inputOffset, "secret": secret},
             data=("data", data),
         )
         return t.cast(SessionWriteResult, await self.call("session/write", params))
@@ -543,10 +547,11 @@ class AsyncSessionMethods:
         signal: Signal,
         *,
         job: t.Optional[str] = None,
+        key: t.Optional[Key] = None,
     ) -> SessionSignalResult:
         """Send a signal to the foreground, or to one job."""
         params = pack(
-            {"signal": signal, "job": job},
+            {"signal": signal, "job": job, "key": key},
         )
         return t.cast(SessionSignalResult, await self.call("session/signal", params))
 
@@ -554,10 +559,11 @@ class AsyncSessionMethods:
         self,
         *,
         graceMs: t.Optional[int] = None,
+        key: t.Optional[Key] = None,
     ) -> SessionCloseResult:
         """End a session and all it started, and prove it."""
         params = pack(
-            {"graceMs": graceMs},
+            {"graceMs": graceMs, "key": key},
         )
         return t.cast(SessionCloseResult, await self.call("session/close", params))
 
@@ -605,6 +611,7 @@ class HostMethods(t.Generic[S]):
         onFull: t.Optional[OnFull] = None,
         limits: t.Optional[ResourceLimits] = None,
         labels: t.Optional[t.Dict[str, str]] = None,
+        key: t.Optional[Key] = None,
     ) -> S:
         """Start a shell, or a program, in a pty or on pipes of its own. Nothing is sent until the result is entered
         by `with` or opened.
@@ -614,7 +621,7 @@ class HostMethods(t.Generic[S]):
                 "session": session, "tty": tty, "clearEnv": clearEnv, "profile": profile, "startup": startup,
                 "startupTimeoutMs": startupTimeoutMs, "rows": rows, "cols": cols, "lifetime": lifetime,
                 "ttlMs": ttlMs, "restart": restart, "journalBytes": journalBytes, "onFull": onFull,
-                "limits": limits, "labels": labels
+                "limits": limits, "labels": labels, "key": key
             },
             os={"shell": shell, "argv": argv, "cwd": cwd, "env": env, "startupSource": startupSource},
         )
@@ -948,13 +955,14 @@ class SessionMethods:
         view: t.Optional[View] = None,
         maxOutputBytes: t.Optional[int] = None,
         progress: t.Optional[Progress] = None,
+        key: t.Optional[Key] = None,
     ) -> RunResult:
         """Run one command in a shell session."""
         params = pack(
             {
                 "waitMs": waitMs, "timeoutMs": timeoutMs, "quietMs": quietMs, "stdin": stdin, "isolate": isolate,
                 "interactive": interactive, "expect": expect, "returnOnInput": returnOnInput, "view": view,
-                "maxOutputBytes": maxOutputBytes
+                "maxOutputBytes": maxOutputBytes, "key": key
             },
             os={"command": command},
         )
@@ -1000,11 +1008,12 @@ class SessionMethods:
         keys: t.Optional[t.List[str]] = None,
         submit: t.Optional[bool] = None,
         eof: t.Optional[bool] = None,
+        inputOffset: t.Optional[int] = None,
         secret: t.Optional[bool] = None,
     ) -> SessionWriteResult:
         """Type into a session, or write to its stdin pipe."""
         params = pack(
-            {"keys": keys, "submit": submit, "eof": eof, "secret": secret},
+            {"keys": keys, "submit": submit, "eof": eof, "inputOffset": inputOffset, "secret": secret},
             data=("data", data),
         )
         return t.cast(SessionWriteResult, self.call("session/write", params))
@@ -1049,10 +1058,11 @@ class SessionMethods:
         signal: Signal,
         *,
         job: t.Optional[str] = None,
+        key: t.Optional[Key] = None,
     ) -> SessionSignalResult:
         """Send a signal to the foreground, or to one job."""
         params = pack(
-            {"signal": signal, "job": job},
+            {"signal": signal, "job": job, "key": key},
         )
         return t.cast(SessionSignalResult, self.call("session/signal", params))
 
@@ -1060,10 +1070,11 @@ class SessionMethods:
         self,
         *,
         graceMs: t.Optional[int] = None,
+        key: t.Optional[Key] = None,
     ) -> SessionCloseResult:
         """End a session and all it started, and prove it."""
         params = pack(
-            {"graceMs": graceMs},
+            {"graceMs": graceMs, "key": key},
         )
         return t.cast(SessionCloseResult, self.call("session/close", params))
 

@@ -285,6 +285,32 @@ ResourceLimits = t.TypedDict(
 )
 
 
+# Of one request, over any number of connections: the same key with the same params (but for those that say how long to
+# wait and what to show) gets the answer of the first; while that one is under way, it joins it. What failed with
+# `executed: no` may be tried again with its key. Remembered where the request executes: of a session by its process, as
+# long as the session is there.
+_KeyRequired = t.TypedDict(
+    "_KeyRequired",
+    {
+        "client": str,
+        "seq": int,
+    },
+)
+
+
+_KeyOptional = t.TypedDict(
+    "_KeyOptional",
+    {
+        "acked": int,
+    },
+    total=False,
+)
+
+
+class Key(_KeyRequired, _KeyOptional):
+    pass
+
+
 SessionCreateParams = t.TypedDict(
     "SessionCreateParams",
     {
@@ -313,6 +339,7 @@ SessionCreateParams = t.TypedDict(
         "onFull": OnFull,
         "limits": ResourceLimits,
         "labels": t.Dict[str, str],
+        "key": Key,
         "host": str,
     },
     total=False,
@@ -571,6 +598,7 @@ _SessionRunParamsOptional = t.TypedDict(
         "view": View,
         "maxOutputBytes": int,
         "progressToken": t.Union[int, str],
+        "key": Key,
         "host": str,
     },
     total=False,
@@ -894,6 +922,7 @@ _SessionWriteParamsOptional = t.TypedDict(
         "keys": t.List[str],
         "submit": bool,
         "eof": bool,
+        "inputOffset": int,
         "secret": bool,
         "host": str,
     },
@@ -1097,6 +1126,7 @@ _SessionSignalParamsOptional = t.TypedDict(
     "_SessionSignalParamsOptional",
     {
         "job": str,
+        "key": Key,
         "host": str,
     },
     total=False,
@@ -1127,6 +1157,7 @@ _SessionCloseParamsOptional = t.TypedDict(
     "_SessionCloseParamsOptional",
     {
         "graceMs": int,
+        "key": Key,
         "host": str,
     },
     total=False,
@@ -2643,6 +2674,16 @@ class HostsFile(_HostsFileRequired, _HostsFileOptional):
     pass
 
 
+# forgotten: the client has acknowledged it; noSession: the session is not there, and with it went what it remembered;
+# interrupted: the process that executed it ended on the way; reboot: it began before the machine was started.
+UnknownReason = t.Literal[
+    "forgotten",
+    "noSession",
+    "interrupted",
+    "reboot",
+]
+
+
 # Whether what was asked for took place.
 Executed = t.Literal[
     "no",
@@ -2722,6 +2763,7 @@ LIMITS: t.Dict[str, int] = {
     "forwards": 100,
     "forward.connections": 256,
     "window": 1048576,
+    "keys": 1000,
     "attachments": 1000,
     "keptEvents": 1000,
     "maxOutputBytes": 65536,

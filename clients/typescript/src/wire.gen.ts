@@ -164,6 +164,24 @@ export interface ResourceLimits {
   openFiles?: number;
 }
 
+/**
+ * Of one request, over any number of connections: the same key with the same params (but for those that say how long to
+ * wait and what to show) gets the answer of the first; while that one is under way, it joins it. What failed with
+ * `executed: no` may be tried again with its key. Remembered where the request executes: of a session by its process,
+ * as long as the session is there.
+ */
+export interface Key {
+  /** A name that this client has chosen once, and no other has. */
+  client: string;
+  /** Of this client's requests: a higher one for each new request. */
+  seq: number;
+  /**
+   * The client has every answer up to this `seq`, and will never ask for them again; below `seq`. What is not
+   * acknowledged is kept: with too much of it new keys are refused.
+   */
+  acked?: number;
+}
+
 export interface SessionCreateParams {
   /** A name of the client's choice; absent: one is made up. */
   session?: string;
@@ -213,6 +231,8 @@ export interface SessionCreateParams {
   limits?: ResourceLimits;
   /** For the client's own use; come back in SessionInfo. */
   labels?: Record<string, string>;
+  /** Take place at most once, whoever asks how often, and answer each time the same. */
+  key?: Key;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -371,6 +391,8 @@ export interface SessionRunParams {
   maxOutputBytes?: number;
   /** Send the output live, too, as `$/progress`. */
   progressToken?: number | string;
+  /** Take place at most once, whoever asks how often, and answer each time the same. */
+  key?: Key;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -573,6 +595,12 @@ export interface SessionWriteParams {
   /** Then close the pipe, or send the terminal's EOF character. Default: `false`. */
   eof?: boolean;
   /**
+   * Where in all that is ever written to this session this begins, as the answer before said: what has been taken from
+   * there on is not written again, so that a write may be repeated. Bytes missing before it: InputRefused `gap`, with
+   * the place as `at`.
+   */
+  inputOffset?: number;
+  /**
    * Refused unless a program asks for a secret (it reads a line that the terminal hides). Kept nowhere. Default:
    * `false`.
    */
@@ -688,6 +716,8 @@ export interface SessionSignalParams {
   signal: Signal;
   /** Absent: what is in the foreground. */
   job?: string;
+  /** Take place at most once, whoever asks how often, and answer each time the same. */
+  key?: Key;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -701,6 +731,8 @@ export interface SessionCloseParams {
   session: string;
   /** How long each step may take. Default: `2000`. */
   graceMs?: number;
+  /** Take place at most once, whoever asks how often, and answer each time the same. */
+  key?: Key;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -1553,6 +1585,12 @@ export interface HostsFile {
   deployments?: Record<string, Deployment>;
 }
 
+/**
+ * forgotten: the client has acknowledged it; noSession: the session is not there, and with it went what it remembered;
+ * interrupted: the process that executed it ended on the way; reboot: it began before the machine was started.
+ */
+export type UnknownReason = "forgotten" | "noSession" | "interrupted" | "reboot";
+
 /** Whether what was asked for took place. */
 export type Executed = "no" | "yes" | "unknown";
 
@@ -1751,6 +1789,8 @@ export const limits = {
   "forward.connections": 256,
   /** How far an attachment runs ahead of the last `session/ack` unless given. */
   "window": 1048576,
+  /** Keys of one client without an acknowledgement, in one place. */
+  "keys": 1000,
   /** Attachments and subscriptions of one connection. */
   "attachments": 1000,
   /** Events kept for an attachment whose client does not read; older ones are counted as `lost`. */
