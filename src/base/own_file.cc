@@ -1,15 +1,33 @@
 #include "base/own_file.h"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/fd.h"
 
 namespace rex {
+namespace {
+
+std::string absolute(const char* path) { return path != nullptr && path[0] == '/' ? path : ""; }
+
+}  // namespace
+
+std::string own_directory(const char* variable, std::string_view below_home) {
+  const std::string named = absolute(std::getenv(variable));
+  if (!named.empty()) {
+    return named;
+  }
+  std::string home = absolute(std::getenv("HOME"));
+  const passwd* const user = home.empty() ? ::getpwuid(::getuid()) : nullptr;
+  home = user != nullptr ? absolute(user->pw_dir) : home;
+  return home.empty() ? "" : home + "/" + std::string(below_home);
+}
 
 std::string read_own_file(const std::string& path, std::string_view what, Trust trust, std::size_t max_bytes) {
   const auto refused = [&](std::string_view problem) {

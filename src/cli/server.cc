@@ -46,6 +46,7 @@ Server::Server(shell::Nursery& nursery, std::size_t journal_memory, bool keeps)
     : instance_(new_instance_name()),
       sessions_(loop_.get_executor(), nursery, workers_, journal_memory),
       keys_(loop_.get_executor()),
+      key_store_(loop_.get_executor(), workers_, methods::default_key_directory()),
       hosts_file_(methods::default_hosts_file(), [](const relay::Target& target) { hosts::parse_target(target); }),
       hosts_(
           instance_, hosts::make_dialer(loop_.get_executor(), make_spawner(loop_.get_executor(), nursery, started_)),
@@ -62,8 +63,9 @@ Server::Server(shell::Nursery& nursery, std::size_t journal_memory, bool keeps)
           keepers_.get()),
       workers_(loop_.get_executor()) {
   keep_memory_out_of_core_dumps();  // what clients send is in it
-  const methods::Parts parts{loop_.get_executor(), instance_, nursery, sessions_,     keys_, workers_, hosts_,
-                             hosts_file_,          pipes_,    router_, keepers_.get()};
+  const methods::Parts parts{
+      loop_.get_executor(), instance_, nursery, sessions_,     keys_, key_store_, workers_, hosts_,
+      hosts_file_,          pipes_,    router_, keepers_.get()};
   methods::bind_all(table_, parts);
 }
 

@@ -14,6 +14,7 @@
 #include "cli/strangers.h"
 #include "methods/hosts_file.h"
 #include "methods/keepers.h"
+#include "methods/key_store.h"
 #include "methods/keys.h"
 #include "methods/methods.h"
 #include "relay/router.h"
@@ -75,6 +76,7 @@ class Server {
   std::string instance_;
   shell::Sessions sessions_;
   methods::Keys keys_;
+  methods::KeyStore key_store_;
   rpc::MethodTable table_;
   std::shared_ptr<relay::Pipes> pipes_ = std::make_shared<relay::Pipes>();
   methods::HostsFile hosts_file_;

@@ -143,10 +143,10 @@ void bind_base(rpc::MethodTable& table, Executor executor, std::string instance,
 void bind_all(rpc::MethodTable& table, const Parts& parts) {
   const auto attachments = std::make_shared<Attachments>(parts.sessions.events());
   bind_base(table, parts.executor, parts.instance, parts.sessions);
-  bind_sessions(table, parts.executor, parts.sessions, parts.keys, parts.keepers);
+  bind_sessions(table, parts.executor, parts.sessions, parts.keys, parts.key_store, parts.keepers);
   bind_attachments(table, parts.sessions, attachments);
   bind_processes(table, parts.executor, parts.nursery);
-  bind_files(table, parts.workers);
+  bind_files(table, parts.workers, parts.key_store);
   bind_search(table, parts.executor);
   bind_watch(table, parts.executor, attachments);
   bind_hosts(table, parts.hosts, parts.hosts_file);

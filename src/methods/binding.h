@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/secret.h"
+#include "methods/key_store.h"
 #include "methods/keys.h"
 #include "methods/wire.gen.h"
 #include "rpc/method_table.h"
@@ -57,23 +58,36 @@ void bind(rpc::MethodTable& table, Handler handler) {
              [handler](nlohmann::json params, rpc::Call& call) { return answer<M>(handler, std::move(params), call); });
 }
 
+/// Where answers are kept: in this process, or in files for all of this user's, or both.
+struct Memory {
+  Keys* keys = nullptr;
+  KeyStore* store = nullptr;
+};
+
 template <class M, class Handler>
-Task<nlohmann::json> answer_once(Keys& keys, Handler handler, nlohmann::json params, rpc::Call& call) {
+Task<nlohmann::json> answer_once(Memory memory, Handler handler, nlohmann::json params, rpc::Call& call) {
   const typename M::Params typed = wire::read<typename M::Params>(params);
   if (!typed.key) {
     co_return co_await answer<M>(std::move(handler), std::move(params), call);
   }
-  std::string digest = digest_of(M::name, wire::write(typed));
   std::function<Task<nlohmann::json>()> work = [&] { return answer<M>(handler, std::move(params), call); };
-  co_return co_await keys.once<nlohmann::json>(*typed.key, std::move(digest), call.cancel(), std::move(work));
+  std::function<Task<nlohmann::json>()> stored = [&] {
+    return memory.store->once(*typed.key, M::name, wire::write(typed), call.cancel(), std::move(work));
+  };
+  if (memory.keys == nullptr) {
+    co_return co_await stored();
+  }
+  std::string digest = digest_of(M::name, wire::write(typed));
+  std::function<Task<nlohmann::json>()> first = memory.store != nullptr ? std::move(stored) : std::move(work);
+  co_return co_await memory.keys->once<nlohmann::json>(*typed.key, std::move(digest), call.cancel(), std::move(first));
 }
 
-/// As `bind`, for a method that takes a `key`: with one its handler runs once, and what it answers is kept. `keys` must
-/// outlive the table.
+/// As `bind`, for a method that takes a `key`: with one its handler runs once, and what it answers is kept. What is in
+/// `memory` must outlive the table.
 template <class M, class Handler>
-void bind_once(rpc::MethodTable& table, Keys& keys, Handler handler) {
-  table.bind(std::string(M::name), [&keys, handler](nlohmann::json params, rpc::Call& call) {
-    return answer_once<M>(keys, handler, std::move(params), call);
+void bind_once(rpc::MethodTable& table, Memory memory, Handler handler) {
+  table.bind(std::string(M::name), [memory, handler](nlohmann::json params, rpc::Call& call) {
+    return answer_once<M>(memory, handler, std::move(params), call);
   });
 }
 

@@ -237,19 +237,20 @@ files::Attributes attributes(const wire::FileSetattrParams& params) {
 
 }  // namespace
 
-void bind_files(rpc::MethodTable& table, Workers& workers) {
+void bind_files(rpc::MethodTable& table, Workers& workers, KeyStore& store) {
+  const Memory kept{nullptr, &store};
   // clang-format off
   bind<wire::FileRead>(table, [&](wire::FileReadParams params, rpc::Call&) { return read(std::move(params), workers); });
-  bind<wire::FileWrite>(table, [&](wire::FileWriteParams params, rpc::Call&) { return write(std::move(params), workers); });
-  bind<wire::FileEdit>(table, [&](wire::FileEditParams params, rpc::Call&) { return edit(std::move(params), workers); });
+  bind_once<wire::FileWrite>(table, kept, [&](wire::FileWriteParams params, rpc::Call&) { return write(std::move(params), workers); });
+  bind_once<wire::FileEdit>(table, kept, [&](wire::FileEditParams params, rpc::Call&) { return edit(std::move(params), workers); });
   bind<wire::FileStat>(table, [&](wire::FileStatParams params, rpc::Call&) { return stat(std::move(params), workers); });
   bind<wire::FileList>(table, [&](wire::FileListParams params, rpc::Call&) { return list(std::move(params), workers); });
-  bind<wire::FileRemove>(table, [&](wire::FileRemoveParams params, rpc::Call& call) { return remove(std::move(params), call, workers); });
+  bind_once<wire::FileRemove>(table, kept, [&](wire::FileRemoveParams params, rpc::Call& call) { return remove(std::move(params), call, workers); });
   bind<wire::FileRealpath>(table, [&](wire::FileRealpathParams params, rpc::Call&) { return realpath(std::move(params), workers); });
-  bind<wire::FileMkdir>(table, [&](const wire::FileMkdirParams& params, rpc::Call&) { return done_after(workers, [params] { files::mkdir(params.path, params.parents); }); });
-  bind<wire::FileRename>(table, [&](const wire::FileRenameParams& params, rpc::Call&) { return done_after(workers, [params] { files::rename(params.from, params.to, params.overwrite); }); });
-  bind<wire::FileSymlink>(table, [&](const wire::FileSymlinkParams& params, rpc::Call&) { return done_after(workers, [params] { files::symlink(params.path, params.target); }); });
-  bind<wire::FileSetattr>(table, [&](const wire::FileSetattrParams& params, rpc::Call&) { return done_after(workers, [path = params.path, wanted = attributes(params)] { files::setattr(path, wanted); }); });
+  bind_once<wire::FileMkdir>(table, kept, [&](const wire::FileMkdirParams& params, rpc::Call&) { return done_after(workers, [params] { files::mkdir(params.path, params.parents); }); });
+  bind_once<wire::FileRename>(table, kept, [&](const wire::FileRenameParams& params, rpc::Call&) { return done_after(workers, [params] { files::rename(params.from, params.to, params.overwrite); }); });
+  bind_once<wire::FileSymlink>(table, kept, [&](const wire::FileSymlinkParams& params, rpc::Call&) { return done_after(workers, [params] { files::symlink(params.path, params.target); }); });
+  bind_once<wire::FileSetattr>(table, kept, [&](const wire::FileSetattrParams& params, rpc::Call&) { return done_after(workers, [path = params.path, wanted = attributes(params)] { files::setattr(path, wanted); }); });
   // clang-format on
 }
 

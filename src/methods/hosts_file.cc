@@ -1,11 +1,9 @@
 #include "methods/hosts_file.h"
 
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <utility>
 
 #include "base/own_file.h"
@@ -15,20 +13,12 @@
 namespace rex::methods {
 namespace {
 
-std::string absolute(const char* path) { return path != nullptr && path[0] == '/' ? path : ""; }
-
 std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
 
 }  // namespace
 
 std::string default_hosts_file() {
-  std::string folder = absolute(std::getenv("XDG_CONFIG_HOME"));
-  if (folder.empty()) {
-    std::string home = absolute(std::getenv("HOME"));
-    const passwd* const user = home.empty() ? ::getpwuid(::getuid()) : nullptr;
-    home = user != nullptr ? absolute(user->pw_dir) : home;
-    folder = home.empty() ? "" : home + "/.config";
-  }
+  const std::string folder = own_directory("XDG_CONFIG_HOME", ".config");
   return folder.empty() ? "" : folder + "/rex-rpc/hosts.json";
 }
 

@@ -27,6 +27,28 @@ Error session_gone(const std::string& session) {
                          "there is no session " + printable(session) + " any more that would remember it");
 }
 
+Error forgotten(const wire::Key& key, std::int64_t acked) {
+  return outcome_unknown(wire::UnknownReason::forgotten, "client " + printable(key.client) +
+                                                             " has acknowledged all up to " + std::to_string(acked) +
+                                                             ", and " + std::to_string(key.seq) + " was forgotten");
+}
+
+Error key_conflict(const wire::Key& key) {
+  return Error(Fault::KeyConflict, "key " + std::to_string(key.seq) + " of client " + printable(key.client) +
+                                       " was another request's; give each new request a higher seq");
+}
+
+Error not_awaited() {
+  return Error(Fault::RequestCancelled, "cancelled; the request that came first with this key goes on")
+      .executed(Executed::unknown);
+}
+
+void require_acked_below(const wire::Key& key) {
+  if (key.acked.value_or(0) >= key.seq) {
+    throw invalid_params("key.acked", "acknowledges the request itself: it must be below seq");
+  }
+}
+
 bool has_effect(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
@@ -38,10 +60,7 @@ bool has_effect(const std::exception_ptr& failure) {
 }
 
 std::pair<std::shared_ptr<Keys::Kept>, bool> Keys::claim(const wire::Key& key, std::string digest) {
-  const std::int64_t acked = key.acked.value_or(0);
-  if (acked >= key.seq) {
-    throw invalid_params("key.acked", "acknowledges the request itself: it must be below seq");
-  }
+  require_acked_below(key);
   auto at = clients_.find(key.client);
   if (at == clients_.end()) {
     if (kept_ + 2 > max_all_keys) {
@@ -51,20 +70,17 @@ std::pair<std::shared_ptr<Keys::Kept>, bool> Keys::claim(const wire::Key& key, s
     ++kept_;
   }
   Client& client = at->second;
-  client.acked = std::max(client.acked, acked);
+  client.acked = std::max(client.acked, key.acked.value_or(0));
   while (!client.kept.empty() && client.kept.begin()->first <= client.acked) {
     client.kept.erase(client.kept.begin());
     --kept_;
   }
   if (key.seq <= client.acked) {
-    throw outcome_unknown(wire::UnknownReason::forgotten,
-                          "client " + printable(key.client) + " has acknowledged all up to " +
-                              std::to_string(client.acked) + ", and " + std::to_string(key.seq) + " was forgotten");
+    throw forgotten(key, client.acked);
   }
   if (const auto known = client.kept.find(key.seq); known != client.kept.end()) {
     if (known->second->digest != digest) {
-      throw Error(Fault::KeyConflict, "key " + std::to_string(key.seq) + " of client " + printable(key.client) +
-                                          " was another request's; give each new request a higher seq");
+      throw key_conflict(key);
     }
     return {known->second, false};
   }
@@ -101,8 +117,7 @@ Task<> Keys::until_settled(std::shared_ptr<Kept> kept, Cancel& cancel) {
     co_await waiter.until(never);
   }
   if (!kept->is_settled) {
-    throw Error(Fault::RequestCancelled, "cancelled; the request that came first with this key goes on")
-        .executed(Executed::unknown);
+    throw not_awaited();
   }
 }
 

@@ -33,6 +33,14 @@ Error outcome_unknown(wire::UnknownReason reason, const std::string& why);
 /// The same, as there is no session of this name, and what it remembered is gone too.
 Error session_gone(const std::string& session);
 
+/// The other refusals of a key. `acked`: what the client has acknowledged so far.
+Error forgotten(const wire::Key& key, std::int64_t acked);
+Error key_conflict(const wire::Key& key);
+/// Its client waits no longer for what another call with the same key does.
+Error not_awaited();
+/// Throws InvalidParams for a key that acknowledges itself.
+void require_acked_below(const wire::Key& key);
+
 /// What an error says of the request took place, or may have: the key is spent.
 bool has_effect(const std::exception_ptr& failure);
 

@@ -15,6 +15,7 @@ namespace rex::methods {
 class Attachments;
 class HostsFile;
 class Keepers;
+class KeyStore;
 class Keys;
 
 /// What the methods are bound to. What is referred to must outlive the table.
@@ -24,6 +25,7 @@ struct Parts {
   shell::Nursery& nursery;
   shell::Sessions& sessions;
   Keys& keys;
+  KeyStore& key_store;
   Workers& workers;
   relay::Hosts& hosts;
   HostsFile& hosts_file;
@@ -36,10 +38,11 @@ struct Parts {
 void bind_all(rpc::MethodTable& table, const Parts& parts);
 
 void bind_base(rpc::MethodTable& table, Executor executor, std::string instance, const shell::Sessions& sessions);
-void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions, Keys& keys, Keepers* keepers);
+void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions, Keys& keys, KeyStore& store,
+                   Keepers* keepers);
 void bind_attachments(rpc::MethodTable& table, shell::Sessions& sessions, const std::shared_ptr<Attachments>& all);
 void bind_processes(rpc::MethodTable& table, Executor executor, shell::Nursery& nursery);
-void bind_files(rpc::MethodTable& table, Workers& workers);
+void bind_files(rpc::MethodTable& table, Workers& workers, KeyStore& store);
 void bind_search(rpc::MethodTable& table, Executor executor);
 void bind_hosts(rpc::MethodTable& table, relay::Hosts& hosts, HostsFile& file);
 void bind_copies(rpc::MethodTable& table, rpc::Service& router, std::shared_ptr<relay::Pipes> pipes, Workers& workers);

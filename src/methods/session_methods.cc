@@ -315,6 +315,17 @@ Task<wire::SessionCloseResult> close(wire::SessionCloseParams params, shell::Ses
   co_return result;
 }
 
+/// What is asked again when its process may have gone must be known to others.
+KeyStore* store_for_create(KeyStore& store, const nlohmann::json& params) {
+  return params.value("lifetime", nlohmann::json()) == "daemon" ? &store : nullptr;
+}
+
+KeyStore* store_for_close(KeyStore& store, const shell::Sessions& sessions, const nlohmann::json& params) {
+  const nlohmann::json name = params.value("session", nlohmann::json());
+  const bool is_here = name.is_string() && sessions.contains(name.get_ref<const std::string&>());
+  return is_here && sessions.find(name)->info().lifetime != shell::Lifetime::daemon ? nullptr : &store;
+}
+
 /// Its own; what other processes keep comes as they wrote it.
 Task<nlohmann::json> list(nlohmann::json params, rpc::Call& call, const shell::Sessions& sessions, Keepers* keepers) {
   wire::read<wire::SessionListParams>(params);
@@ -337,16 +348,26 @@ Task<nlohmann::json> list(nlohmann::json params, rpc::Call& call, const shell::S
 
 }  // namespace
 
-void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions, Keys& keys,
+void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions, Keys& keys, KeyStore& store,
                    Keepers* keepers) {
+  table.bind(std::string(wire::SessionCreate::name), [&](nlohmann::json params, rpc::Call& call) {
+    const Memory memory{&keys, store_for_create(store, params)};
+    const auto handler = [&](wire::SessionCreateParams typed, rpc::Call& by) {
+      return create(std::move(typed), by, sessions);
+    };
+    return answer_once<wire::SessionCreate>(memory, handler, std::move(params), call);
+  });
+  table.bind(std::string(wire::SessionClose::name), [&](nlohmann::json params, rpc::Call& call) {
+    const Memory memory{&keys, store_for_close(store, sessions, params)};
+    const auto handler = [&](wire::SessionCloseParams typed, rpc::Call&) { return close(std::move(typed), sessions); };
+    return answer_once<wire::SessionClose>(memory, handler, std::move(params), call);
+  });
   // clang-format off
-  bind_once<wire::SessionCreate>(table, keys, [&](wire::SessionCreateParams params, rpc::Call& call) { return create(std::move(params), call, sessions); });
   bind<wire::SessionRun>(table, [&sessions, &keys, executor](wire::SessionRunParams params, rpc::Call& call) { return run(std::move(params), call, sessions, keys, executor); });
   bind<wire::SessionWait>(table, [&](wire::SessionWaitParams params, rpc::Call& call) { return wait(std::move(params), call, sessions); });
   bind<wire::SessionRead>(table, [&](wire::SessionReadParams params, rpc::Call& call) { return read(std::move(params), call, sessions); });
   bind<wire::SessionWrite>(table, [&](wire::SessionWriteParams params, rpc::Call& call) { return write(std::move(params), call, sessions); });
   bind<wire::SessionInterrupt>(table, [&](wire::SessionInterruptParams params, rpc::Call&) { return interrupt(std::move(params), sessions); });
-  bind_once<wire::SessionClose>(table, keys, [&](wire::SessionCloseParams params, rpc::Call&) { return close(std::move(params), sessions); });
   // clang-format on
   bind<wire::SessionResize>(table, [&](const wire::SessionResizeParams& params, rpc::Call&) {
     sessions.find(params.session)->resize({static_cast<int>(params.rows), static_cast<int>(params.cols)});
@@ -360,7 +381,7 @@ void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& 
     }
     return to_wire(sessions.find(params.session)->screen(options));
   });
-  bind_once<wire::SessionSignal>(table, keys, [&](const wire::SessionSignalParams& params, rpc::Call&) {
+  bind_once<wire::SessionSignal>(table, {&keys, nullptr}, [&](const wire::SessionSignalParams& params, rpc::Call&) {
     const auto session = find(sessions, params.session, params.key.has_value());
     const std::vector<pid_t> reached = session->signal(signal_number(params.signal), params.job);
     return wire::SessionSignalResult{{reached.begin(), reached.end()}};

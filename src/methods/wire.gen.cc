@@ -595,6 +595,7 @@ void members(auto& f, Is<FileWriteParams> auto& x) {
   f.optional("parents", x.parents);
   f.optional("ifMatch", x.ifMatch);
   f.optional("ifAbsent", x.ifAbsent);
+  f.optional("key", x.key);
   f.optional("host", x.host);
 }
 
@@ -641,6 +642,7 @@ void members(auto& f, Is<FileEditParams> auto& x) {
   f.optional("ifMatch", x.ifMatch);
   f.optional("files", x.files, within(1, max_safe));
   f.optional("dryRun", x.dryRun);
+  f.optional("key", x.key);
   f.optional("host", x.host);
   f.exactly_one({"path", "pathBytes", "files"});
 }
@@ -684,12 +686,14 @@ void members(auto& f, Is<FileListResult> auto& x) {
 void members(auto& f, Is<FileMkdirParams> auto& x) {
   f.required("path", x.path, os);
   f.optional("parents", x.parents);
+  f.optional("key", x.key);
   f.optional("host", x.host);
 }
 
 void members(auto& f, Is<FileRemoveParams> auto& x) {
   f.required("path", x.path, os);
   f.optional("recursive", x.recursive);
+  f.optional("key", x.key);
   f.optional("host", x.host);
 }
 
@@ -697,12 +701,14 @@ void members(auto& f, Is<FileRenameParams> auto& x) {
   f.required("from", x.from, os);
   f.required("to", x.to, os);
   f.optional("overwrite", x.overwrite);
+  f.optional("key", x.key);
   f.optional("host", x.host);
 }
 
 void members(auto& f, Is<FileSymlinkParams> auto& x) {
   f.required("path", x.path, os);
   f.required("target", x.target, os);
+  f.optional("key", x.key);
   f.optional("host", x.host);
 }
 
@@ -721,6 +727,7 @@ void members(auto& f, Is<FileSetattrParams> auto& x) {
   f.optional("mtime", x.mtime);
   f.optional("uid", x.uid, within(0, 4'294'967'294));
   f.optional("gid", x.gid, within(0, 4'294'967'294));
+  f.optional("key", x.key);
   f.optional("host", x.host);
 }
 

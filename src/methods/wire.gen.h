@@ -293,7 +293,8 @@ struct ResourceLimits {
 /// Of one request, over any number of connections: the same key with the same params (but for those that say how long
 /// to wait and what to show) gets the answer of the first; while that one is under way, it joins it. What failed with
 /// `executed: no` may be tried again with its key. Remembered where the request executes: of a session by its process,
-/// as long as the session is there.
+/// as long as the session is there; of a change to files, and of making and closing a daemon session, in files of the
+/// user (`rex-rpc/keys` in $XDG_STATE_HOME, else in ~/.local/state) until the machine is started anew.
 struct Key {
   std::string client;  ///< A name that this client has chosen once, and no other has.
   std::int64_t seq = 0;  ///< Of this client's requests: a higher one for each new request.
@@ -914,6 +915,7 @@ struct FileWriteParams {
   bool parents = true;  ///< Make the directories that are missing.
   std::optional<std::string> ifMatch;  ///< Conflict unless the file has this etag.
   bool ifAbsent = false;  ///< Conflict where the file exists.
+  std::optional<Key> key;
   std::string host;
 };
 
@@ -964,6 +966,7 @@ struct FileEditParams {
   std::optional<std::string> ifMatch;  ///< Conflict unless the file has this etag.
   std::optional<std::vector<FileEdits>> files;  ///< Several files instead of `path`, `edits` and `ifMatch`.
   bool dryRun = false;  ///< Say what would change and change nothing.
+  std::optional<Key> key;
   std::string host;
 };
 
@@ -1005,12 +1008,14 @@ struct FileListResult {
 struct FileMkdirParams {
   std::string path;
   bool parents = false;  ///< Make those above it, and do not mind if it is there.
+  std::optional<Key> key;
   std::string host;
 };
 
 struct FileRemoveParams {
   std::string path;
   bool recursive = false;  ///< A directory with all that is in it.
+  std::optional<Key> key;
   std::string host;
 };
 
@@ -1018,12 +1023,14 @@ struct FileRenameParams {
   std::string from;
   std::string to;
   bool overwrite = false;
+  std::optional<Key> key;
   std::string host;
 };
 
 struct FileSymlinkParams {
   std::string path;
   std::string target;  ///< Kept as it is.
+  std::optional<Key> key;
   std::string host;
 };
 
@@ -1042,6 +1049,7 @@ struct FileSetattrParams {
   std::optional<std::string> mtime;
   std::optional<std::int64_t> uid;
   std::optional<std::int64_t> gid;
+  std::optional<Key> key;
   std::string host;
 };
 

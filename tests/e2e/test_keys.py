@@ -5,6 +5,7 @@ Must not know how answers are kept.
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import queue
@@ -13,6 +14,7 @@ import secrets
 import selectors
 import signal
 import socket
+import stat
 import subprocess
 import threading
 import unittest
@@ -254,7 +256,18 @@ class InputOffset(RexCase):
         self.assertEqual((self.folder / "got").read_text(), "".join(pieces))
 
 
-class Daemon(Keyed, DaemonCase):
+class KeptCase(Keyed, DaemonCase):
+    """With a directory of the test's own, where keys are kept."""
+
+    def setUp(self):
+        super().setUp()
+        self.environment["XDG_STATE_HOME"] = str(self.folder / "state")
+
+    def store(self):
+        return self.folder / "state" / "rex-rpc" / "keys"
+
+
+class Daemon(KeptCase):
     """Of a session that outlives its client."""
 
     def main(self, rex, **options):
@@ -312,6 +325,32 @@ class Daemon(Keyed, DaemonCase):
                 self.assertEqual(rex.call("session/run", session=made["session"], command="echo in")["output"], "in\n")
                 self.assertEqual((self.count() - before, len(self.keepers())), (1, before + 1))
 
+    def test_closed_it_stays_closed_whoever_asks_again(self):
+        rex = self.instance()
+        session = self.main(rex, key=key(1))
+        closed = session.call("close", graceMs=100, key=key(2))
+        self.assertTrue(until(lambda: not self.keepers()))
+        for each in (rex, self.instance()):
+            self.assertEqual(each.call("session/close", session="main", graceMs=100, key=key(2)), closed)
+            made = each.call("session/create", session="main", shell="bash", lifetime="daemon", key=key(1))
+            self.assertEqual(made, session.info)
+            self.unknown("noSession", each.call, "session/run", session="main", command="true", key=key(3))
+        self.assertEqual(rex.call("session/list")["sessions"], [])
+
+    def test_the_front_killed_while_it_closes_a_session(self):
+        rex = self.instance()
+        session = self.main(rex)
+        stubborn = f"trap 'echo ran >>{self.folder}/count' HUP; trap '' TERM; echo set; while :; do sleep 0.05; done"
+        session.run(f"({stubborn}) &")
+        session.call("wait", any=[{"match": "set", "from": 0}])
+        session.start("close", graceMs=1000, key=key(1))
+        self.assertTrue(until(self.count), "the close has not begun")
+        rex.kill()
+        answer = self.instance().call("session/close", session="main", graceMs=1000, key=key(1))
+        self.assertEqual(answer["survivors"], [])
+        self.assertTrue(until(lambda: not self.keepers()))
+        self.assertEqual(self.instance().call("session/close", session="main", graceMs=1000, key=key(1)), answer)
+
     def test_M13_its_process_killed_nobody_knows(self):
         rex = self.instance()
         session = self.main(rex)
@@ -352,6 +391,126 @@ class Daemon(Keyed, DaemonCase):
             command = f"echo {number} >>{self.folder}/count; wc -l <{self.folder}/count"
             self.assertEqual(client.call("session/run", session="main", command=command, key=key(number)), answers[number])
         self.assertEqual(self.count(), total)
+
+
+class Files(KeptCase):
+    """What one instance has done, the others of its user know."""
+
+    def test_each_change_takes_place_once_whoever_is_asked(self):
+        place = self.folder / "place"
+        place.mkdir()
+        (place / "old").write_text("one two\n")
+        one, two = self.instance(), self.instance()
+        changes = [
+            ("file/write", {"path": str(place / "log"), "data": "line\n", "append": True}),
+            ("file/edit", {"path": str(place / "old"), "edits": [{"old": "two", "new": "two two"}]}),
+            ("file/mkdir", {"path": str(place / "made")}),
+            ("file/symlink", {"path": str(place / "link"), "target": "old"}),
+            ("file/rename", {"from": str(place / "made"), "to": str(place / "moved")}),
+            ("file/setattr", {"path": str(place / "moved"), "mode": 0o700}),
+            ("file/remove", {"path": str(place / "link")}),
+        ]
+        answers = [one.call(method, key=key(seq), **params) for seq, (method, params) in enumerate(changes, 1)]
+        self.assertEqual([two.call(method, key=key(seq), **params) for seq, (method, params) in enumerate(changes, 1)],
+                         answers)
+        self.assertEqual((place / "log").read_text(), "line\n")
+        self.assertEqual((place / "old").read_text(), "one two two\n")
+        self.assertEqual(sorted(path.name for path in place.iterdir()), ["log", "moved", "old"])
+        self.refused("KeyConflict", two.call, "file/write", path=str(place / "log"), data="other\n", append=True, key=key(1))
+        self.refused("KeyConflict", two.call, "file/mkdir", path=str(place / "log"), key=key(1))
+
+    def test_what_failed_without_an_effect_may_be_sent_again(self):
+        rex = self.instance()
+        path = self.folder / "there" / "deep"
+        refused = self.refused("OsError", rex.call, "file/mkdir", path=str(path), key=key(1))
+        self.assertEqual((refused.data["name"], refused.data["executed"]), ("ENOENT", "no"))
+        path.parent.mkdir()
+        rex.call("file/mkdir", path=str(path), key=key(1))
+        rex.call("file/mkdir", path=str(path), key=key(1))
+        self.assertTrue(path.is_dir())
+
+    def test_acknowledged_they_are_forgotten_and_with_too_many_a_new_one_is_refused(self):
+        rex = self.instance()
+        log = self.folder / "log"
+        append = lambda seq, **more: rex.call(  # noqa: E731
+            "file/write", path=str(log), data=f"{seq}\n", append=True, key=key(seq, **more))
+        first = append(1)
+        for seq in range(2, 1001):
+            append(seq)
+        full = self.refused("LimitExceeded", append, 1001)
+        self.assertEqual((full.data["limit"], full.data["executed"]), ("keys", "no"))
+        self.assertEqual(append(1), first)
+        append(1001, acked=900)
+        self.unknown("forgotten", append, 900)
+        self.assertEqual(append(901)["size"], len("".join(f"{seq}\n" for seq in range(1, 902))))
+        self.assertEqual(log.read_text(), "".join(f"{seq}\n" for seq in range(1, 1002)))
+        self.assertEqual(len([path for path in self.store().glob("*/*") if path.name.isdigit()]), 101)
+
+    def test_killed_at_any_point_nothing_is_done_twice_and_what_was_answered_was_done(self):
+        seed = int(os.environ.get("REX_SEED", secrets.randbits(32)))
+        print(f"seed {seed}", end=" ", flush=True)
+        chance = random.Random(seed)
+        log = self.folder / "log"
+        answered, unknown = {}, []
+        rex = self.instance(hops=0)
+        for seq in range(1, amount(60, 1000)):
+            params = {"path": str(log), "data": f"{seq}\n", "append": True, "key": key(seq)}
+            rex.start("file/write", **params)
+            killer = threading.Timer(chance.random() * 0.004, rex.process.kill)
+            killer.start()
+            killer.join()
+            rex.kill()
+            rex = self.instance(hops=0)
+            try:
+                answered[seq] = rex.call("file/write", **params)
+            except RpcError as error:
+                self.assertEqual((error.type, error.data.get("reason")), ("OutcomeUnknown", "interrupted"), f"seed {seed}")
+                unknown.append(seq)
+        lines = [int(line) for line in log.read_text().splitlines()]
+        self.assertEqual(len(lines), len(set(lines)), f"seed {seed}: something was written twice")
+        self.assertLessEqual(set(answered), set(lines), f"seed {seed}")
+        self.assertGreater(len(answered), 5, f"seed {seed}: {unknown}")
+
+    def test_two_processes_at_once_do_it_once(self):
+        one, two = self.instance(), self.instance()
+        for seq in range(1, amount(30, 500)):
+            params = {"path": str(self.folder / "log"), "data": f"{seq}\n", "append": True, "key": key(seq)}
+            pending = [each.start("file/write", **params) for each in (one, two, one)]
+            answers = [each.result() for each in pending]
+            self.assertEqual(answers, [answers[0]] * 3)
+        self.assertEqual((self.folder / "log").read_text(), "".join(f"{seq}\n" for seq in range(1, amount(30, 500))))
+
+    def test_M13_what_began_before_the_machine_was_started_nobody_knows(self):
+        rex = self.instance()
+        params = {"path": str(self.folder / "log"), "data": "line\n", "append": True, "key": key(1)}
+        rex.call("file/write", **params)
+        [kept] = self.store().glob("*/1")
+        written = kept.read_text()
+        begun, _ = written.splitlines()
+        kept.write_text(written.replace(json.loads(begun)["boot"], "another"))
+        self.unknown("reboot", rex.call, "file/write", **params)
+        kept.write_text(written[:-10])  # torn, or what a full disk left
+        self.unknown("interrupted", rex.call, "file/write", **params)
+        kept.write_text("")
+        self.unknown("interrupted", rex.call, "file/write", **params)
+        self.assertEqual((self.folder / "log").read_text(), "line\n")
+
+    def test_where_nothing_can_be_kept_nothing_is_done(self):
+        state = self.folder / "state"
+        state.write_text("no directory")
+        self.environment["XDG_STATE_HOME"] = str(state)
+        rex = self.instance()
+        refused = self.refused("OsError", rex.call, "file/write", path=str(self.folder / "log"), data="x", key=key(1))
+        self.assertEqual((refused.data["name"], refused.data["executed"]), ("ENOTDIR", "no"))
+        self.assertFalse((self.folder / "log").exists())
+        rex.call("file/write", path=str(self.folder / "log"), data="x")
+
+    def test_what_is_kept_is_the_users_own(self):
+        self.instance().call("file/mkdir", path=str(self.folder / "made"), key=key(1))
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in (self.store(), *self.store().glob("*"))}
+        self.assertEqual(modes, {0o700})
+        [kept] = self.store().glob("*/1")
+        self.assertEqual(stat.S_IMODE(kept.stat().st_mode), 0o600)
 
 
 class Stubborn:

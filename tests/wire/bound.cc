@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "methods/hosts_file.h"
+#include "methods/key_store.h"
 #include "methods/keys.h"
 #include "methods/methods.h"
 #include "methods/wire.gen.h"
@@ -18,13 +19,14 @@ TEST_CASE("Every method of the schema is bound, and nothing else is") {
   Workers workers(loop.get_executor());
   shell::Sessions sessions(loop.get_executor(), nursery, workers, shell::default_journal_memory);
   methods::Keys keys(loop.get_executor());
+  methods::KeyStore key_store(loop.get_executor(), workers, "");
   rpc::MethodTable table;
   relay::Hosts hosts("", nullptr, nullptr, nullptr);
   const auto pipes = std::make_shared<relay::Pipes>();
   relay::Router router(table, hosts, pipes, nullptr);
   methods::HostsFile file("", nullptr);
   const methods::Parts parts{
-      loop.get_executor(), "", nursery, sessions, keys, workers, hosts, file, pipes, router, nullptr};
+      loop.get_executor(), "", nursery, sessions, keys, key_store, workers, hosts, file, pipes, router, nullptr};
   methods::bind_all(table, parts);
 
   std::vector<std::string> bound = table.names();

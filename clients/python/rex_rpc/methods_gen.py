@@ -172,10 +172,14 @@ class AsyncHostMethods(t.Generic[S]):
         parents: t.Optional[bool] = None,
         ifMatch: t.Optional[str] = None,
         ifAbsent: t.Optional[bool] = None,
+        key: t.Optional[Key] = None,
     ) -> FileWriteResult:
         """Write a file: the old one or the new one is there, never half."""
         params = pack(
-            {"mode": mode, "append": append, "parents": parents, "ifMatch": ifMatch, "ifAbsent": ifAbsent},
+            {
+                "mode": mode, "append": append, "parents": parents, "ifMatch": ifMatch, "ifAbsent": ifAbsent,
+                "key": key
+            },
             os={"path": path},
             data=("data", data),
         )
@@ -189,10 +193,11 @@ class AsyncHostMethods(t.Generic[S]):
         ifMatch: t.Optional[str] = None,
         files: t.Optional[t.List[FileEdits]] = None,
         dryRun: t.Optional[bool] = None,
+        key: t.Optional[Key] = None,
     ) -> FileEditResult:
         """Replace or insert text: in one file, or in several, all or nothing."""
         params = pack(
-            {"edits": edits, "ifMatch": ifMatch, "files": files, "dryRun": dryRun},
+            {"edits": edits, "ifMatch": ifMatch, "files": files, "dryRun": dryRun, "key": key},
             os={"path": path},
         )
         return t.cast(FileEditResult, await self.call("file/edit", params))
@@ -229,10 +234,11 @@ class AsyncHostMethods(t.Generic[S]):
         path: OsStr,
         *,
         parents: t.Optional[bool] = None,
+        key: t.Optional[Key] = None,
     ) -> Done:
         """Make a directory."""
         params = pack(
-            {"parents": parents},
+            {"parents": parents, "key": key},
             os={"path": path},
         )
         return t.cast(Done, await self.call("file/mkdir", params))
@@ -242,10 +248,11 @@ class AsyncHostMethods(t.Generic[S]):
         path: OsStr,
         *,
         recursive: t.Optional[bool] = None,
+        key: t.Optional[Key] = None,
     ) -> Done:
         """Remove a file, link or directory."""
         params = pack(
-            {"recursive": recursive},
+            {"recursive": recursive, "key": key},
             os={"path": path},
         )
         return t.cast(Done, await self.call("file/remove", params))
@@ -256,10 +263,11 @@ class AsyncHostMethods(t.Generic[S]):
         to: OsStr,
         *,
         overwrite: t.Optional[bool] = None,
+        key: t.Optional[Key] = None,
     ) -> Done:
         """Rename within one file system."""
         params = pack(
-            {"overwrite": overwrite},
+            {"overwrite": overwrite, "key": key},
             os={"from": from_, "to": to},
         )
         return t.cast(Done, await self.call("file/rename", params))
@@ -268,10 +276,12 @@ class AsyncHostMethods(t.Generic[S]):
         self,
         path: OsStr,
         target: OsStr,
+        *,
+        key: t.Optional[Key] = None,
     ) -> Done:
         """Make a symbolic link."""
         params = pack(
-            {},
+            {"key": key},
             os={"path": path, "target": target},
         )
         return t.cast(Done, await self.call("file/symlink", params))
@@ -295,10 +305,11 @@ class AsyncHostMethods(t.Generic[S]):
         mtime: t.Optional[str] = None,
         uid: t.Optional[int] = None,
         gid: t.Optional[int] = None,
+        key: t.Optional[Key] = None,
     ) -> Done:
         """Change mode, time or owner."""
         params = pack(
-            {"mode": mode, "mtime": mtime, "uid": uid, "gid": gid},
+            {"mode": mode, "mtime": mtime, "uid": uid, "gid": gid, "key": key},
             os={"path": path},
         )
         return t.cast(Done, await self.call("file/setattr", params))
@@ -683,10 +694,14 @@ class HostMethods(t.Generic[S]):
         parents: t.Optional[bool] = None,
         ifMatch: t.Optional[str] = None,
         ifAbsent: t.Optional[bool] = None,
+        key: t.Optional[Key] = None,
     ) -> FileWriteResult:
         """Write a file: the old one or the new one is there, never half."""
         params = pack(
-            {"mode": mode, "append": append, "parents": parents, "ifMatch": ifMatch, "ifAbsent": ifAbsent},
+            {
+                "mode": mode, "append": append, "parents": parents, "ifMatch": ifMatch, "ifAbsent": ifAbsent,
+                "key": key
+            },
             os={"path": path},
             data=("data", data),
         )
@@ -700,10 +715,11 @@ class HostMethods(t.Generic[S]):
         ifMatch: t.Optional[str] = None,
         files: t.Optional[t.List[FileEdits]] = None,
         dryRun: t.Optional[bool] = None,
+        key: t.Optional[Key] = None,
     ) -> FileEditResult:
         """Replace or insert text: in one file, or in several, all or nothing."""
         params = pack(
-            {"edits": edits, "ifMatch": ifMatch, "files": files, "dryRun": dryRun},
+            {"edits": edits, "ifMatch": ifMatch, "files": files, "dryRun": dryRun, "key": key},
             os={"path": path},
         )
         return t.cast(FileEditResult, self.call("file/edit", params))
@@ -740,10 +756,11 @@ class HostMethods(t.Generic[S]):
         path: OsStr,
         *,
         parents: t.Optional[bool] = None,
+        key: t.Optional[Key] = None,
     ) -> Done:
         """Make a directory."""
         params = pack(
-            {"parents": parents},
+            {"parents": parents, "key": key},
             os={"path": path},
         )
         return t.cast(Done, self.call("file/mkdir", params))
@@ -753,10 +770,11 @@ class HostMethods(t.Generic[S]):
         path: OsStr,
         *,
         recursive: t.Optional[bool] = None,
+        key: t.Optional[Key] = None,
     ) -> Done:
         """Remove a file, link or directory."""
         params = pack(
-            {"recursive": recursive},
+            {"recursive": recursive, "key": key},
             os={"path": path},
         )
         return t.cast(Done, self.call("file/remove", params))
@@ -767,10 +785,11 @@ class HostMethods(t.Generic[S]):
         to: OsStr,
         *,
         overwrite: t.Optional[bool] = None,
+        key: t.Optional[Key] = None,
     ) -> Done:
         """Rename within one file system."""
         params = pack(
-            {"overwrite": overwrite},
+            {"overwrite": overwrite, "key": key},
             os={"from": from_, "to": to},
         )
         return t.cast(Done, self.call("file/rename", params))
@@ -779,10 +798,12 @@ class HostMethods(t.Generic[S]):
         self,
         path: OsStr,
         target: OsStr,
+        *,
+        key: t.Optional[Key] = None,
     ) -> Done:
         """Make a symbolic link."""
         params = pack(
-            {},
+            {"key": key},
             os={"path": path, "target": target},
         )
         return t.cast(Done, self.call("file/symlink", params))
@@ -806,10 +827,11 @@ class HostMethods(t.Generic[S]):
         mtime: t.Optional[str] = None,
         uid: t.Optional[int] = None,
         gid: t.Optional[int] = None,
+        key: t.Optional[Key] = None,
     ) -> Done:
         """Change mode, time or owner."""
         params = pack(
-            {"mode": mode, "mtime": mtime, "uid": uid, "gid": gid},
+            {"mode": mode, "mtime": mtime, "uid": uid, "gid": gid, "key": key},
             os={"path": path},
         )
         return t.cast(Done, self.call("file/setattr", params))

@@ -288,7 +288,8 @@ ResourceLimits = t.TypedDict(
 # Of one request, over any number of connections: the same key with the same params (but for those that say how long to
 # wait and what to show) gets the answer of the first; while that one is under way, it joins it. What failed with
 # `executed: no` may be tried again with its key. Remembered where the request executes: of a session by its process, as
-# long as the session is there.
+# long as the session is there; of a change to files, and of making and closing a daemon session, in files of the user
+# (`rex-rpc/keys` in $XDG_STATE_HOME, else in ~/.local/state) until the machine is started anew.
 _KeyRequired = t.TypedDict(
     "_KeyRequired",
     {
@@ -1581,6 +1582,7 @@ _FileWriteParamsOptional = t.TypedDict(
         "parents": bool,
         "ifMatch": str,
         "ifAbsent": bool,
+        "key": Key,
         "host": str,
     },
     total=False,
@@ -1710,6 +1712,7 @@ FileEditParams = t.TypedDict(
         "ifMatch": str,
         "files": t.List[FileEdits],
         "dryRun": bool,
+        "key": Key,
         "host": str,
     },
     total=False,
@@ -1828,6 +1831,7 @@ FileMkdirParams = t.TypedDict(
         "path": str,
         "pathBytes": str,
         "parents": bool,
+        "key": Key,
         "host": str,
     },
     total=False,
@@ -1840,6 +1844,7 @@ FileRemoveParams = t.TypedDict(
         "path": str,
         "pathBytes": str,
         "recursive": bool,
+        "key": Key,
         "host": str,
     },
     total=False,
@@ -1854,6 +1859,7 @@ FileRenameParams = t.TypedDict(
         "to": str,
         "toBytes": str,
         "overwrite": bool,
+        "key": Key,
         "host": str,
     },
     total=False,
@@ -1867,6 +1873,7 @@ FileSymlinkParams = t.TypedDict(
         "pathBytes": str,
         "target": str,
         "targetBytes": str,
+        "key": Key,
         "host": str,
     },
     total=False,
@@ -1903,6 +1910,7 @@ FileSetattrParams = t.TypedDict(
         "mtime": str,
         "uid": int,
         "gid": int,
+        "key": Key,
         "host": str,
     },
     total=False,

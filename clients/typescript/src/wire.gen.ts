@@ -168,7 +168,8 @@ export interface ResourceLimits {
  * Of one request, over any number of connections: the same key with the same params (but for those that say how long to
  * wait and what to show) gets the answer of the first; while that one is under way, it joins it. What failed with
  * `executed: no` may be tried again with its key. Remembered where the request executes: of a session by its process,
- * as long as the session is there.
+ * as long as the session is there; of a change to files, and of making and closing a daemon session, in files of the
+ * user (`rex-rpc/keys` in $XDG_STATE_HOME, else in ~/.local/state) until the machine is started anew.
  */
 export interface Key {
   /** A name that this client has chosen once, and no other has. */
@@ -1005,6 +1006,8 @@ export interface FileWriteParams {
   ifMatch?: string;
   /** Conflict where the file exists. Default: `false`. */
   ifAbsent?: boolean;
+  /** Take place at most once, whoever asks how often, and answer each time the same. */
+  key?: Key;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -1066,6 +1069,8 @@ export interface FileEditParams {
   files?: FileEdits[];
   /** Say what would change and change nothing. Default: `false`. */
   dryRun?: boolean;
+  /** Take place at most once, whoever asks how often, and answer each time the same. */
+  key?: Key;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -1125,6 +1130,8 @@ export interface FileMkdirParams {
   pathBytes?: string;
   /** Make those above it, and do not mind if it is there. Default: `false`. */
   parents?: boolean;
+  /** Take place at most once, whoever asks how often, and answer each time the same. */
+  key?: Key;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -1134,6 +1141,8 @@ export interface FileRemoveParams {
   pathBytes?: string;
   /** A directory with all that is in it. Default: `false`. */
   recursive?: boolean;
+  /** Take place at most once, whoever asks how often, and answer each time the same. */
+  key?: Key;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -1145,6 +1154,8 @@ export interface FileRenameParams {
   toBytes?: string;
   /** Default: `false`. */
   overwrite?: boolean;
+  /** Take place at most once, whoever asks how often, and answer each time the same. */
+  key?: Key;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -1155,6 +1166,8 @@ export interface FileSymlinkParams {
   /** Kept as it is. */
   target?: string;
   targetBytes?: string;
+  /** Take place at most once, whoever asks how often, and answer each time the same. */
+  key?: Key;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -1178,6 +1191,8 @@ export interface FileSetattrParams {
   mtime?: string;
   uid?: number;
   gid?: number;
+  /** Take place at most once, whoever asks how often, and answer each time the same. */
+  key?: Key;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }

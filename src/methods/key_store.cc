@@ -1,0 +1,313 @@
+#include "methods/key_store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "base/own_file.h"
+#include "files/tree.h"
+#include "methods/keys.h"
+#include "rpc/message.h"
+#include "transports/unix.h"
+
+namespace rex::methods {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t digits_of_client = 32;
+constexpr std::string_view acked_prefix = "acked-";
+
+// How often it is looked whether another process has come to the end of a request.
+constexpr Milliseconds look_again{20};
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+std::optional<std::int64_t> number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// Waits: it is held for a few reads and writes.
+void lock(int fd, const std::string& path) {
+  while (::flock(fd, LOCK_EX) != 0) {
+    if (errno != EINTR) {
+      throw os_error("cannot lock", errno, path);
+    }
+  }
+}
+
+void write_all(int fd, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n < 0 && errno != EINTR) {
+      throw os_error("cannot keep a key in", errno, path);
+    }
+    text.remove_prefix(n < 0 ? 0 : static_cast<std::size_t>(n));
+  }
+}
+
+std::string read_all(int fd, const std::string& path) {
+  std::string text;
+  char buffer[16 << 10];
+  while (true) {
+    const ssize_t n = ::pread(fd, buffer, sizeof buffer, static_cast<off_t>(text.size()));
+    if (n < 0 && errno != EINTR) {
+      throw os_error("cannot read a key in", errno, path);
+    }
+    if (n == 0) {
+      return text;
+    }
+    text.append(buffer, n < 0 ? 0 : static_cast<std::size_t>(n));
+  }
+}
+
+/// One client's directory, locked. All of this blocks and runs on a worker.
+class Folder {
+ public:
+  Folder(const std::string& directory, const std::string& client) : directory_(opened(directory, client)) {
+    lock(directory_.fd(), directory_.path());
+    for (const auto& entry : std::filesystem::directory_iterator(directory_.path())) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with(acked_prefix)) {
+        acked_ = std::max(acked_, number(std::string_view(name).substr(acked_prefix.size())).value_or(0));
+      } else if (const std::optional<std::int64_t> seq = number(name)) {
+        seqs_.insert(*seq);
+      }
+    }
+  }
+
+  [[nodiscard]] std::int64_t acked() const { return acked_; }
+  [[nodiscard]] std::size_t kept() const { return seqs_.size(); }
+  [[nodiscard]] const std::string& path() const { return directory_.path(); }
+
+  /// The mark comes first: what it says is forgotten may be there yet.
+  void acknowledge(std::int64_t upto) {
+    const std::string mark = std::string(acked_prefix) + std::to_string(upto);
+    if (upto > acked_ && acked_ == 0) {
+      const Fd made(::openat(directory_.fd(), mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+      if (!made) {
+        throw os_error("cannot keep a key in", errno, path());
+      }
+    } else if (upto > acked_) {
+      const std::string before = std::string(acked_prefix) + std::to_string(acked_);
+      if (::renameat(directory_.fd(), before.c_str(), directory_.fd(), mark.c_str()) != 0) {
+        throw os_error("cannot keep a key in", errno, path());
+      }
+    }
+    acked_ = std::max(acked_, upto);
+    while (!seqs_.empty() && *seqs_.begin() <= acked_) {
+      forget(*seqs_.begin());
+    }
+  }
+
+  void forget(std::int64_t seq) {
+    ::unlinkat(directory_.fd(), std::to_string(seq).c_str(), 0);
+    seqs_.erase(seq);
+  }
+
+  /// Empty where there is none.
+  Fd open(std::int64_t seq) {
+    Fd file(::openat(directory_.fd(), std::to_string(seq).c_str(), O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC));
+    if (!file && errno != ENOENT) {
+      throw os_error("cannot read a key in", errno, path());
+    }
+    return file;
+  }
+
+  /// Locked, and on the disk before anything is done: it is known even when the machine fails meanwhile.
+  Fd make(std::int64_t seq, const std::string& first_line) {
+    const std::string name = std::to_string(seq);
+    Fd file(::openat(directory_.fd(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600));
+    if (!file) {
+      throw os_error("cannot keep a key in", errno, path());
+    }
+    try {
+      lock(file.get(), path());
+      write_all(file.get(), first_line, path());
+      if (::fsync(file.get()) != 0 || ::fsync(directory_.fd()) != 0) {
+        throw os_error("cannot keep a key in", errno, path());
+      }
+    } catch (...) {
+      forget(seq);
+      throw;
+    }
+    return file;
+  }
+
+ private:
+  static transports::PrivateDirectory opened(const std::string& directory, const std::string& client) {
+    if (directory.empty()) {
+      throw Error(Fault::NotPermitted, "a key of this request would be kept in the home of its user, who has none");
+    }
+    files::make_parents(directory);
+    const transports::PrivateDirectory all(directory);
+    Sha256 digest;
+    digest.update(client);
+    const std::string name = digest.finish().substr(0, digits_of_client);
+    if (!all.contains(name)) {
+      const std::filesystem::directory_iterator each(directory);
+      const auto there = static_cast<std::size_t>(std::distance(begin(each), end(each)));
+      if (there >= max_stored_clients) {
+        throw Error(Fault::LimitExceeded, "keys of " + std::to_string(there) + " clients are kept in " +
+                                              printable(directory) + ": remove there what no client will ask for")
+            .with("limit", "keys")
+            .with("value", static_cast<std::int64_t>(there))
+            .with("max", static_cast<std::int64_t>(max_stored_clients));
+      }
+    }
+    return transports::PrivateDirectory(directory + "/" + name);
+  }
+
+  transports::PrivateDirectory directory_;
+  std::int64_t acked_ = 0;
+  std::set<std::int64_t> seqs_;
+};
+
+/// What is known of a key.
+struct Elsewhere {};  // another process, or another call of this one, executes it
+using Answer = std::variant<json, Error>;
+using Known = std::variant<Elsewhere, Fd, Answer>;  // Fd: it is ours to execute, and this holds the lock
+
+Error interrupted(const wire::Key& key) {
+  return outcome_unknown(wire::UnknownReason::interrupted, "the process that began request " + std::to_string(key.seq) +
+                                                               " of client " + printable(key.client) +
+                                                               " ended on the way");
+}
+
+Known what_is_kept(Fd file, const wire::Key& key, const std::string& digest, const std::string& path) {
+  const bool is_under_way = ::flock(file.get(), LOCK_SH | LOCK_NB) != 0;
+  const std::string text = read_all(file.get(), path);
+  const std::size_t line_end = std::min(text.find('\n'), text.size());
+  const json first = json::parse(text.substr(0, line_end), nullptr, false);
+  if (!first.is_object() || !first.contains("boot") || !first.contains("digest")) {
+    throw interrupted(key);
+  }
+  if (first["digest"] != digest) {
+    throw key_conflict(key);
+  }
+  if (is_under_way) {
+    return Elsewhere{};
+  }
+  if (first["boot"] != boot_id()) {
+    throw outcome_unknown(wire::UnknownReason::reboot,
+                          "request " + std::to_string(key.seq) + " of client " + printable(key.client) +
+                              " began before this machine was started, or on another one with the same home");
+  }
+  rpc::Parsed parsed = rpc::parse_messages(std::string_view(text).substr(std::min(line_end + 1, text.size())), {});
+  auto* const response = parsed.messages.empty() ? nullptr : std::get_if<rpc::Response>(&parsed.messages.front());
+  if (response == nullptr || !response->well_formed) {
+    throw interrupted(key);
+  }
+  return response->error ? Answer(std::move(*response->error)) : Answer(std::move(response->result));
+}
+
+Known claim(const std::string& directory, const wire::Key& key, const std::string& digest) {
+  require_acked_below(key);
+  Folder folder(directory, key.client);
+  folder.acknowledge(key.acked.value_or(0));
+  if (key.seq <= folder.acked()) {
+    throw forgotten(key, folder.acked());
+  }
+  if (Fd file = folder.open(key.seq)) {
+    return what_is_kept(std::move(file), key, digest, folder.path());
+  }
+  if (folder.kept() >= static_cast<std::size_t>(wire::limits::keys)) {
+    throw limit_exceeded("keys", static_cast<std::int64_t>(folder.kept()) + 1, wire::limits::keys);
+  }
+  return folder.make(key.seq, json{{"boot", boot_id()}, {"digest", digest}}.dump() + "\n");
+}
+
+/// The second line; empty for a failure of ours that says nothing.
+std::string text_of(const json& answer, const std::exception_ptr& failure) {
+  if (!failure) {
+    return rpc::result_message("1", answer) + "\n";
+  }
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return rpc::error_message("1", error) + "\n";
+  } catch (...) {
+    return "";
+  }
+}
+
+}  // namespace
+
+std::string default_key_directory() {
+  const std::string state = own_directory("XDG_STATE_HOME", ".local/state");
+  return state.empty() ? "" : state + "/rex-rpc/keys";
+}
+
+Task<json> KeyStore::once(wire::Key key, std::string_view method, json params, Cancel& cancel,
+                          std::function<Task<json>()> work) {
+  std::string digest;
+  Known known;
+  auto look = [&] {
+    if (digest.empty()) {
+      digest = digest_of(method, std::move(params));
+    }
+    known = claim(directory_, key, digest);
+  };
+  Waiter waiter(executor_);
+  waiter.subscribe(cancel.changed());
+  while (std::holds_alternative<Elsewhere>(known)) {
+    co_await workers_.run(look);
+    if (std::holds_alternative<Elsewhere>(known) && cancel) {
+      throw not_awaited();
+    }
+    if (std::holds_alternative<Elsewhere>(known)) {
+      co_await waiter.until(Clock::now() + look_again);
+    }
+  }
+  if (auto* const answer = std::get_if<Answer>(&known)) {
+    if (auto* const error = std::get_if<Error>(answer)) {
+      throw std::move(*error);
+    }
+    co_return std::move(std::get<json>(*answer));
+  }
+  json answer;
+  std::exception_ptr failure;
+  try {
+    answer = co_await work();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  auto keep = [&] {
+    const Fd file = std::move(std::get<Fd>(known));
+    if (failure && !has_effect(failure)) {
+      Folder(directory_, key.client).forget(key.seq);
+    } else {
+      write_all(file.get(), text_of(answer, failure), directory_);
+    }
+  };
+  try {
+    co_await workers_.run(keep);
+  } catch (const Error&) {  // a full disk: whoever asks again is told that nobody knows
+  }
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+  co_return answer;
+}
+
+}  // namespace rex::methods
