@@ -9,6 +9,7 @@ from .aio import AsyncHost, AsyncRex, AsyncSession
 from .errors import ConnectionLost, RexError
 from .errors_gen import *  # noqa: F401,F403
 from .feeds import AsyncChanges, AsyncEvents, AsyncFeed, AsyncOutput, Chunk
+from .keys import Keys
 from .packing import data_of
 from .sync import Feed, Host, Rex, Session
 

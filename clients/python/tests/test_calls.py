@@ -7,7 +7,7 @@ import unittest
 
 from rex_rpc import errors_gen, methods_gen, wire
 import rex_rpc
-from world import Case, folder_of
+from world import PROGRAM, Case, folder_of
 
 
 class Sessions(Case):
@@ -61,6 +61,36 @@ class Sessions(Case):
     async def test_leaving_a_session_that_is_closed_already_is_no_error(self):
         async with self.rex.session() as session:
             await session.close()
+
+
+class Kept(Case):
+    async def test_a_request_with_a_key_takes_place_once_whoever_is_asked_again(self):
+        log, keys = folder_of(self) / "log", rex_rpc.Keys()
+        other = await self.enterAsync(rex_rpc.AsyncRex(PROGRAM))
+        first, second = keys.new(), keys.new()
+        answer = await self.rex.file_write(str(log), "one\n", append=True, key=first)
+        self.assertEqual(await other.file_write(str(log), "one\n", append=True, key=first), answer)
+        session = await self.session()
+        results = [await session.run(f"echo two >>{log}; echo told", key=second) for _ in range(2)]
+        self.assertEqual((results[0], results[0]["output"]), (results[1], "told\n"))
+        self.assertEqual(log.read_text(), "one\ntwo\n")
+        with self.assertRaises(rex_rpc.KeyConflict):
+            await session.run("true", key=second)
+        keys.done(first)
+        keys.done(second)
+        third = keys.new()
+        self.assertEqual((third["seq"], third["acked"]), (3, 2))
+        await session.run("true", key=third)
+        with self.assertRaises(rex_rpc.OutcomeUnknown) as unknown:
+            await session.run("true", key=second)
+        self.assertEqual((unknown.exception.reason, unknown.exception.executed), ("forgotten", "unknown"))
+
+    async def test_what_is_typed_comes_once_by_its_place(self):
+        session = await self.session(argv=["sh", "-c", "read one; echo got $one"], tty=False)
+        for _ in range(2):
+            self.assertEqual((await session.write("x\n", inputOffset=0))["accepted"], 2)
+        await self.soon(session.wait([{"exit": True}]))
+        self.assertEqual(rex_rpc.data_of(await session.read(offset=0)), b"got x\n")
 
 
 class Values(Case):

@@ -59,8 +59,8 @@ export class Session {
     return this.rex.call("session/interrupt", { ...params, ...this.at });
   }
 
-  signal(signal: wire.Signal, job?: string): Promise<wire.SessionSignalResult> {
-    return this.rex.call("session/signal", { ...this.at, signal, ...(job === undefined ? {} : { job }) });
+  signal(signal: wire.Signal, job?: string, key?: wire.Key): Promise<wire.SessionSignalResult> {
+    return this.rex.call("session/signal", { ...this.at, signal, ...(job !== undefined && { job }), ...(key && { key }) });
   }
 
   /** Ends it and all it started. */

@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test as anyTest } from "node:test";
-import { Rex, RexError } from "rex-rpc";
+import { Keys, Rex, RexError } from "rex-rpc";
 import { folder, instance, pid, program, sshServer, started } from "./rig.js";
 
 /** @param {string} name @param {(t: import("node:test").TestContext) => unknown} body */
@@ -39,6 +39,26 @@ test("an error has its code, type, facts, and whether it took place", async (t) 
   const os = await refused(rex.call("file/stat", { path: "/no/such" }));
   assert.deepEqual([os.type, os.data["name"], os.data["path"]], ["OsError", "ENOENT", "/no/such"]);
   assert.equal(os.retryable, false);
+});
+
+test("a request with a key takes place once, whoever is asked again", async (t) => {
+  const env = { ...process.env, XDG_STATE_HOME: folder(t) };
+  const [rex, other] = [await instance(t, { env }), await instance(t, { env })];
+  const path = join(folder(t), "log");
+  const keys = new Keys();
+  const [first, second] = [keys.next(), keys.next()];
+  const write = (/** @type {Rex} */ by) => by.call("file/write", { path, data: "one\n", append: true, key: first });
+  assert.deepEqual(await write(other), await write(rex));
+  const session = await rex.createSession();
+  const run = () => session.run(`echo two >>${path}`, { key: second });
+  assert.deepEqual(await run(), await run());
+  assert.equal(readFileSync(path, "utf8"), "one\ntwo\n");
+  assert.equal((await refused(session.run("true", { key: second }))).type, "KeyConflict");
+  keys.done(first);
+  keys.done(second);
+  await session.run("true", { key: keys.next() });
+  const unknown = await refused(run());
+  assert.deepEqual([unknown.type, unknown.executed, unknown.data["reason"]], ["OutcomeUnknown", "unknown", "forgotten"]);
 });
 
 test("twenty requests go out at once and are answered each", async (t) => {
