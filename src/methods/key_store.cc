@@ -13,6 +13,7 @@
 #include <set>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/error.h"
@@ -165,17 +166,33 @@ class Folder {
     digest.update(client);
     const std::string name = digest.finish().substr(0, digits_of_client);
     if (!all.contains(name)) {
-      const std::filesystem::directory_iterator each(directory);
-      const auto there = static_cast<std::size_t>(std::distance(begin(each), end(each)));
-      if (there >= max_stored_clients) {
-        throw Error(Fault::LimitExceeded, "keys of " + std::to_string(there) + " clients are kept in " +
-                                              printable(directory) + ": remove there what no client will ask for")
-            .with("limit", "keys")
-            .with("value", static_cast<std::int64_t>(there))
-            .with("max", static_cast<std::int64_t>(max_stored_clients));
-      }
+      make_room(directory);
     }
     return transports::PrivateDirectory(directory + "/" + name);
+  }
+
+  /// Nothing is removed as long as there is room.
+  static void make_room(const std::string& directory) {
+    namespace fs = std::filesystem;
+    std::vector<fs::path> clients;
+    for (const auto& client : fs::directory_iterator(directory)) {
+      clients.push_back(client.path());
+    }
+    if (clients.size() < max_stored_clients) {
+      return;
+    }
+    const auto long_ago = fs::file_time_type::clock::now() - silence_of_an_ended_client;
+    std::error_code ignored;
+    const std::size_t ended = static_cast<std::size_t>(std::count_if(clients.begin(), clients.end(), [&](auto& client) {
+      return fs::last_write_time(client, ignored) < long_ago && fs::remove_all(client, ignored) > 0;
+    }));
+    if (clients.size() - ended >= max_stored_clients) {
+      throw Error(Fault::LimitExceeded, "keys of " + std::to_string(clients.size()) + " clients are kept in " +
+                                            printable(directory) + ": remove there what no client will ask for again")
+          .with("limit", "keys")
+          .with("value", static_cast<std::int64_t>(clients.size()) + 1)
+          .with("max", static_cast<std::int64_t>(max_stored_clients));
+    }
   }
 
   transports::PrivateDirectory directory_;

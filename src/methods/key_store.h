@@ -3,6 +3,8 @@
 // does.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,8 +15,10 @@
 
 namespace rex::methods {
 
-/// Clients of one user whose keys are kept.
+/// Clients of one user whose keys are kept. Where another comes, those that have asked for nothing for so long are
+/// forgotten; else it is refused.
 inline constexpr std::size_t max_stored_clients = 10'000;
+inline constexpr std::chrono::hours silence_of_an_ended_client{30 * 24};
 
 /// `rex-rpc/keys` in $XDG_STATE_HOME, else in ~/.local/state; empty where the user has no home.
 std::string default_key_directory();

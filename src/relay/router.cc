@@ -101,6 +101,9 @@ Task<json> Router::call(std::string method, json params, rpc::Call& call) {
 
 Task<json> Router::call_elsewhere(std::string method, json params, rpc::Call& call) {
   Elsewhere::Place place = co_await elsewhere_->find(method, std::move(params));
+  if (place.host.empty()) {
+    co_return co_await local_.call(method, std::move(place.params), call);
+  }
   HostPath host{std::move(place.host), ""};
   co_return co_await forward(std::move(method), std::move(place.params), std::move(host), call);
 }

@@ -42,7 +42,7 @@ class Elsewhere {
   /// Whether a request may be one of those; asked of each that names no host.
   [[nodiscard]] virtual bool concerns(std::string_view method, const nlohmann::json& params) const = 0;
   struct Place {
-    std::string host;  // as Hosts knows it
+    std::string host;  // as Hosts knows it; empty for here
     nlohmann::json params;
   };
   /// Who answers a request that is concerned. Throws what the request would.

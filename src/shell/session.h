@@ -124,8 +124,6 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Waits for what a command of this session comes to. Any number of callers may, also long after its end: each gets
   /// the same answer, shown as it wants. A wish of `cancel` to stop the work ends the job.
   Task<RunResult> follow(std::shared_ptr<Begun> begun, FollowOptions options, Cancel& cancel);
-  /// Both.
-  Task<RunResult> run(RunOptions options, FollowOptions wanted, Cancel& cancel);
   Task<WaitResult> wait(WaitOptions options, Cancel& cancel);
   Task<ReadResult> read(ReadOptions options, Cancel& cancel);
   /// Types or writes; returns how many bytes were taken.

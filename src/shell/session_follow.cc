@@ -60,11 +60,6 @@ std::optional<Match> Session::scan(Scanner& scanner) {
   return match ? match : scanner.settle();
 }
 
-Task<RunResult> Session::run(RunOptions options, FollowOptions wanted, Cancel& cancel) {
-  const std::shared_ptr<Begun> begun = co_await begin(std::move(options), cancel);
-  co_return co_await follow(begun, std::move(wanted), cancel);
-}
-
 /// Of a command that was typed into a program, what came of it ends where its answer did: the program goes on, and what
 /// it writes then belongs to what is typed next. Of a job the journal has it all.
 Task<RunResult> Session::follow(std::shared_ptr<Begun> begun, FollowOptions options, Cancel& cancel) {

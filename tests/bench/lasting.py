@@ -28,11 +28,27 @@ def milliseconds(action):
     return (time.perf_counter() - begin) * 1e3
 
 
+def keyed(table, server, folder):
+    """What it costs to take place once: in the memory of a session's process, and for files on the disk."""
+    seqs = iter(range(1, 1_000_000))
+    key = lambda seq: {"client": "bench", "seq": seq, "acked": seq - 1}  # noqa: E731
+    ways = {
+        "session/run `true`": lambda **more: server.call("session/run", session="daemon0", command="true", **more),
+        "file/write of 1 KB": lambda **more: server.call("file/write", path=f"{folder}/kept", data="x" * 1024, **more),
+    }
+    for what, way in ways.items():
+        plain, once = [], []
+        for _ in range(300):
+            plain.append(milliseconds(way))
+            once.append(milliseconds(lambda: way(key=key(next(seqs)))))
+        table.row(f"{what} with a key, and without", f"{statistics.median(once):.2f} ms, {statistics.median(plain):.2f} ms")
+
+
 def lasting(table, serve, memory_of, switches_of, count, turns):
     """`serve(environment)` makes an instance; memory_of(pids) gives RSS and PSS in MB."""
     table.title("Daemon sessions")
     runtime = tempfile.mkdtemp(prefix="rex-bench-")
-    environment = {**os.environ, "XDG_RUNTIME_DIR": runtime}
+    environment = {**os.environ, "XDG_RUNTIME_DIR": runtime, "XDG_STATE_HOME": runtime}
     server = serve(environment)
     made = {}
     for lifetime in ("connection", "daemon"):
@@ -46,6 +62,7 @@ def lasting(table, serve, memory_of, switches_of, count, turns):
             each.append(milliseconds(lambda: server.call("session/run", session=f"{lifetime}0", command="true")))
     medians = {lifetime: statistics.median(each) for lifetime, each in run.items()}
     table.target("session/run `true`: daemon / connection", medians["daemon"] / medians["connection"], 2, "×")
+    keyed(table, server, runtime)
     back = []
     for _ in range(turns):
         server.process.send_signal(signal.SIGKILL)

@@ -505,6 +505,22 @@ class Files(KeptCase):
         self.assertFalse((self.folder / "log").exists())
         rex.call("file/write", path=str(self.folder / "log"), data="x")
 
+    def test_of_too_many_clients_those_that_ended_long_ago_are_forgotten(self):
+        rex = self.instance()
+        make = lambda client: rex.call(  # noqa: E731
+            "file/mkdir", path=str(self.folder / client), key=key(1, client=client))
+        make("first")
+        for number in range(9999):
+            (self.store() / f"{number:032}").mkdir(mode=0o700)
+        full = self.refused("LimitExceeded", make, "second")
+        self.assertEqual((full.data["limit"], full.data["max"], full.data["executed"]), ("keys", 10000, "no"))
+        make("first")
+        ended = self.store() / f"{7:032}"
+        os.utime(ended, (0, 0))
+        make("second")
+        self.assertFalse(ended.exists())
+        self.assertEqual(len(list(self.store().iterdir())), 10000)
+
     def test_what_is_kept_is_the_users_own(self):
         self.instance().call("file/mkdir", path=str(self.folder / "made"), key=key(1))
         modes = {stat.S_IMODE(path.stat().st_mode) for path in (self.store(), *self.store().glob("*"))}
