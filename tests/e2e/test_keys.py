@@ -192,6 +192,14 @@ class Connection(Keyed, RexCase):
         self.unknown("noSession", self.rex.call, "session/signal", session=name, signal="INT", key=key(4, client="maker"))
         self.refused("SessionNotFound", self.rex.call, "session/run", session=name, command="true")
 
+    def test_what_could_not_be_known_stays_unknown(self):
+        signal_it = lambda seq: self.rex.call(  # noqa: E731
+            "session/signal", session="late", signal="WINCH", key=key(seq))
+        self.unknown("noSession", signal_it, 1)
+        session = self.rex.session("late", shell="dash")
+        self.unknown("noSession", signal_it, 1)
+        self.assertEqual(signal_it(2)["delivered"], [session.info["pid"]])
+
     def test_one_of_the_same_name_is_another_session(self):
         session = self.fresh()
         session.run(self.counting(), key=key(1))
