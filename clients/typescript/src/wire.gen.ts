@@ -168,8 +168,9 @@ export interface ResourceLimits {
  * Of one request, over any number of connections: the same key with the same params (but for those that say how long to
  * wait and what to show) gets the answer of the first; while that one is under way, it joins it. What failed with
  * `executed: no` may be tried again with its key. Remembered where the request executes: of a session by its process,
- * as long as the session is there; of a change to files, and of making and closing a daemon session, in files of the
- * user (`rex-rpc/keys` in $XDG_STATE_HOME, else in ~/.local/state) until the machine is started anew.
+ * as long as the session is there, the output of a run as long as its journal has it; of a change to files, and of
+ * making and closing a daemon session, in files of the user (`rex-rpc/keys` in $XDG_STATE_HOME, else in ~/.local/state)
+ * until the machine is started anew.
  */
 export interface Key {
   /** A name that this client has chosen once, and no other has. */
