@@ -48,6 +48,8 @@ class Watch : public std::enable_shared_from_this<Watch> {
   void start();
   void stop();
 
+  /// Changes from before it began were not seen: told as an overflow.
+  void has_missed() { overflow_ = true; }
   [[nodiscard]] bool has_news() const { return !changes_.empty() || overflow_ || polling_is_news_; }
   /// Up to about `bytes` of it.
   News take(std::size_t bytes);

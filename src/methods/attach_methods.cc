@@ -1,5 +1,8 @@
 // session/attach, detach, ack, subscribe and unsubscribe.
+#include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "methods/attachments.h"
@@ -16,6 +19,42 @@ std::string name_of_client(const rpc::Connection& client) {
   return name.empty() ? "client " + std::to_string(client.number()) : name;
 }
 
+/// What whoever may have missed events is told first.
+shell::SessionEvent what_is_now(shell::Session& session, shell::SessionEvent::Kind kind) {
+  return {.kind = kind, .session = session.name(), .state = session.info().state, .at = session.output_end()};
+}
+
+/// The lease of a writer; null where another has taken it while a resumed one was away, who is told so.
+std::optional<std::uint64_t> lease_for(Attachment& attachment, shell::Session& session,
+                                       const wire::SessionAttachParams& params) {
+  const rpc::Connection& client = *attachment.client;
+  try {
+    return session.take_writer(client.number(), name_of_client(client), params.takeover && !params.resumed);
+  } catch (const Error& error) {
+    if (!params.resumed || error.fault() != Fault::NotWriter) {
+      throw;
+    }
+  }
+  attachment.events.push_back(what_is_now(session, shell::SessionEvent::Kind::writer_changed));
+  attachment.events.back().text = session.info().writer.value_or("");
+  return std::nullopt;
+}
+
+/// Its place, which throws what attach does.
+shell::OutputCursor cursor_of(const std::shared_ptr<shell::Session>& session, const wire::SessionAttachParams& params) {
+  const shell::Stream stream = params.stream == wire::Stream::stderr_ ? shell::Stream::err : shell::Stream::out;
+  const auto window = static_cast<std::size_t>(params.window);
+  if (params.resumed && params.offset) {
+    const auto from = static_cast<shell::Offset>(*params.offset);
+    return {session, stream, from, params.acked ? static_cast<shell::Offset>(*params.acked) : from, window};
+  }
+  if (params.acked) {
+    throw invalid_params("acked", "only of one that is resumed, with its offset");
+  }
+  return {session, stream, params.offset ? std::optional(static_cast<shell::Offset>(*params.offset)) : std::nullopt,
+          window};
+}
+
 wire::SessionAttachResult attach(const wire::SessionAttachParams& params, rpc::Call& call, shell::Sessions& sessions,
                                  Attachments& attachments) {
   const bool writes = params.role == wire::Role::writer;
@@ -26,22 +65,23 @@ wire::SessionAttachResult attach(const wire::SessionAttachParams& params, rpc::C
   attachments.require_room(*call.connection());
   const auto attachment = std::make_shared<Attachment>();
   attachment->client = call.connection();
-  const shell::Stream stream = params.stream == wire::Stream::stderr_ ? shell::Stream::err : shell::Stream::out;
-  const std::optional<shell::Offset> from =
-      params.offset ? std::optional(static_cast<shell::Offset>(*params.offset)) : std::nullopt;
   attachment->session = params.session;
-  attachment->cursor.emplace(session, stream, from, static_cast<std::size_t>(params.window));
+  attachment->cursor.emplace(cursor_of(session, params));
+  if (params.resumed) {
+    attachment->events.push_back(what_is_now(*session, shell::SessionEvent::Kind::state_changed));
+  }
   const bool on_terminal = params.newline ? *params.newline == wire::Newline::terminal : writes;
   if (on_terminal) {
     attachment->newlines.emplace(session->terminal_marks(), session->output_end());
   }
   if (writes) {
-    const rpc::Connection& client = *call.connection();
-    attachment->lease = session->take_writer(client.number(), name_of_client(client), params.takeover);
-    session->shown_on_terminal(on_terminal ? *attachment->lease : 0);
+    attachment->lease = lease_for(*attachment, *session, params);
+    if (attachment->lease) {
+      session->shown_on_terminal(on_terminal ? *attachment->lease : 0);
+    }
   }
   attachments.start(attachment);
-  return {attachment->id, to_wire(session->info())};
+  return {attachment->id, static_cast<std::int64_t>(attachment->cursor->place()), to_wire(session->info())};
 }
 
 wire::SessionSubscribeResult subscribe(wire::SessionSubscribeParams params, rpc::Call& call, shell::Sessions& sessions,
@@ -52,6 +92,12 @@ wire::SessionSubscribeResult subscribe(wire::SessionSubscribeParams params, rpc:
   attachments.require_room(*call.connection());
   const auto attachment = std::make_shared<Attachment>();
   attachment->client = call.connection();
+  for (const std::shared_ptr<shell::Session>& session :
+       params.resumed ? sessions.list() : std::vector<std::shared_ptr<shell::Session>>()) {
+    if (!params.session || *params.session == session->name()) {
+      attachment->events.push_back(what_is_now(*session, shell::SessionEvent::Kind::state_changed));
+    }
+  }
   attachment->session = std::move(params.session);
   attachments.start(attachment);
   return {attachment->id};

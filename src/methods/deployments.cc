@@ -156,6 +156,7 @@ relay::Target deploy(const wire::Deployment& deployment, const wire::HostOptions
   relay::Target target;
   target.prepare = filling.fill(deployment.prepare.value_or(std::vector<wire::DeploymentWords>{}));
   target.argv = filling.fill(deployment.connect);
+  target.is_made = true;
   for (const auto& [name, each] : values) {
     if (!filling.uses(name)) {
       throw invalid_params("options." + name, "this deployment has no use for it");

@@ -37,6 +37,9 @@ Task<wire::FileWatchResult> watch(wire::FileWatchParams params, rpc::Call& call,
     co_await attachment->watch->begin();
   }
   all->require_room(*call.connection());
+  if (params.resumed) {
+    attachment->watch->has_missed();
+  }
   attachment->watch->start();
   all->start(attachment);
   co_return wire::FileWatchResult{attachment->id, attachment->watch->polling(), attachment->watch->unreadable()};

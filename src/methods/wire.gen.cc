@@ -458,11 +458,14 @@ void members(auto& f, Is<SessionAttachParams> auto& x) {
   f.optional("takeover", x.takeover);
   f.optional("window", x.window, within(4096, 67'108'864));
   f.optional("newline", x.newline);
+  f.optional("resumed", x.resumed);
+  f.optional("acked", x.acked, within(0, max_safe));
   f.optional("host", x.host);
 }
 
 void members(auto& f, Is<SessionAttachResult> auto& x) {
   f.required("attachment", x.attachment);
+  f.optional("offset", x.offset, within(0, max_safe));
   f.required("info", x.info);
 }
 
@@ -479,6 +482,7 @@ void members(auto& f, Is<SessionAckParams> auto& x) {
 
 void members(auto& f, Is<SessionSubscribeParams> auto& x) {
   f.optional("session", x.session);
+  f.optional("resumed", x.resumed);
   f.optional("host", x.host);
 }
 
@@ -734,6 +738,7 @@ void members(auto& f, Is<FileSetattrParams> auto& x) {
 void members(auto& f, Is<FileWatchParams> auto& x) {
   f.required("path", x.path, os);
   f.optional("recursive", x.recursive);
+  f.optional("resumed", x.resumed);
   f.optional("host", x.host);
 }
 
@@ -910,6 +915,14 @@ void members(auto& f, Is<HostStatusParams> auto& x) {
   f.required("state", x.state);
   f.optional("phase", x.phase);
   f.optional("detail", x.detail);
+  f.optional("retryMs", x.retryMs, within(0, max_safe));
+  f.optional("host", x.host);
+}
+
+void members(auto& f, Is<AttachmentEndedParams> auto& x) {
+  f.required("attachment", x.attachment);
+  f.required("type", x.type);
+  f.required("reason", x.reason);
   f.optional("host", x.host);
 }
 
@@ -1110,6 +1123,8 @@ template HostDisconnectParams read(const json&);
 template json write(const HostDisconnectParams&);
 template HostStatusParams read(const json&);
 template json write(const HostStatusParams&);
+template AttachmentEndedParams read(const json&);
+template json write(const AttachmentEndedParams&);
 template HostPromptParams read(const json&);
 template json write(const HostPromptParams&);
 template ForwardOpenParams read(const json&);

@@ -753,11 +753,19 @@ struct SessionAttachParams {
   /// Absent: `terminal` for writers, else `raw`. A writer with `terminal` also answers what programs ask of their
   /// terminal (DSR, DA …), as terminals do; without one, rex-rpc answers.
   std::optional<Newline> newline;
+  /// It goes on for one that ended with its connection. First told is a `stateChanged` with what is now, for events may
+  /// have been missed. An `offset` that is gone begins with its `gap`. The lease on typing is taken only while nobody
+  /// has it.
+  bool resumed = false;
+  /// Of one that is resumed: what of the output before `offset` has been consumed; the rest takes up `window`. Absent:
+  /// all.
+  std::optional<std::int64_t> acked;
   std::string host;
 };
 
 struct SessionAttachResult {
   std::string attachment;  ///< Names it on this connection.
+  std::optional<std::int64_t> offset;  ///< Where its output begins.
   SessionInfo info;
 };
 
@@ -774,6 +782,9 @@ struct SessionAckParams {
 
 struct SessionSubscribeParams {
   std::optional<std::string> session;  ///< Absent: every session there is and will be.
+  /// It goes on for one that ended with its connection. First told is a `stateChanged` of each session there is, for
+  /// events may have been missed.
+  bool resumed = false;
   std::string host;
 };
 
@@ -1057,6 +1068,8 @@ struct FileSetattrParams {
 struct FileWatchParams {
   std::string path;
   bool recursive = false;  ///< The directories in it too, also those that are made later.
+  /// It goes on for one that ended with its connection. First told is an `overflow`, for changes may have been missed.
+  bool resumed = false;
   std::string host;
 };
 
@@ -1258,6 +1271,16 @@ struct HostStatusParams {
   HostState state{};
   std::optional<std::string> phase;  ///< prepare, dns, tcp, kex, host key, auth, channel, shell, install or handshake.
   std::optional<std::string> detail;
+  /// lost: it is dialled again in about so long, and what this connection has there goes on then. Absent: not before a
+  /// request wants it.
+  std::optional<std::int64_t> retryMs;
+  std::string host;
+};
+
+struct AttachmentEndedParams {
+  std::string attachment;
+  std::string type;  ///< Of the error: SessionNotFound, SessionEnded, HostNotFound …
+  std::string reason;
   std::string host;
 };
 
@@ -1677,6 +1700,11 @@ struct HostStatus {
   static constexpr std::string_view name = "host/status";
   using Params = HostStatusParams;
 };
+/// What an attachment, a subscription or a watch followed cannot be followed any more.
+struct AttachmentEnded {
+  static constexpr std::string_view name = "attachment/ended";
+  using Params = AttachmentEndedParams;
+};
 /// Ask the client's person, for a host that one of its requests is dialling.
 struct HostPrompt {
   static constexpr std::string_view name = "host/prompt";
@@ -1780,6 +1808,7 @@ inline constexpr std::array server_notifications{
     SessionEvent::name,
     FileChanged::name,
     HostStatus::name,
+    AttachmentEnded::name,
 };
 
 /// What a server asks of a client.
@@ -1841,6 +1870,7 @@ void for_each_method(Visit visit) {
   visit(HostInfoMethod{});
   visit(HostDisconnect{});
   visit(HostStatus{});
+  visit(AttachmentEnded{});
   visit(HostPrompt{});
   visit(ForwardOpen{});
   visit(ForwardClose{});

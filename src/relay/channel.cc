@@ -16,7 +16,19 @@ namespace {
 /// What a neighbour may say unasked.
 bool is_news(std::string_view method) {
   return method == "$/progress" || method == "session/output" || method == "session/event" ||
-         method == "file/changed" || method == "host/status";
+         method == "file/changed" || method == "attachment/ended" || method == "host/status";
+}
+
+std::string attachment_of(const json& payload) {
+  const auto id = payload.is_object() ? payload.find("attachment") : payload.end();
+  return id != payload.end() && id->is_string() ? id->get<std::string>() : "";
+}
+
+/// Of the name in `params`, from the neighbour.
+std::string path_named(const std::string& rest, const json& params) {
+  const auto name = params.find("name");
+  const std::string text = name != params.end() && name->is_string() ? name->get<std::string>() : "";
+  return rest.empty() ? text : rest + "/" + text;
 }
 
 /// As the next hop must read it.
@@ -51,52 +63,119 @@ class Channel::UnderWay {
   Channel& channel_;
 };
 
-void Channel::open(const std::vector<std::string>& via) {
-  connection_ = link_->channel(shared_from_this(), client_, via);
-  if (!connection_) {
+void Channel::open(std::shared_ptr<Link> link, std::uint64_t number, const std::vector<std::string>& via) {
+  std::shared_ptr<rpc::Connection> connection = link->channel(shared_from_this(), client_, via);
+  if (!connection) {
     throw Error(Fault::HostProtocol, "host " + name_ + " serves one client at a time, and has one");
+  }
+  link_ = std::move(link);
+  number_ = number;
+  connection_ = connection;
+  continuity_ = {};
+  holdings_.lost();
+  if (name_.empty()) {
+    spawn(client_->executor(), watch(shared_from_this(), connection));
+  } else if (holds()) {
+    spawn(client_->executor(), restore(shared_from_this(), connection));
   }
 }
 
-Error Channel::lost(bool sent) const {
+Error Channel::lost(const Link& link, bool sent) const {
   if (name_.empty()) {
-    Error error(Fault::SessionEnded, "the process that kept the session has ended: " + link_->reason());
+    Error error(Fault::SessionEnded, "the process that kept the session has ended: " + link.reason());
     return std::move(error).executed(sent ? Executed::unknown : Executed::no);
   }
-  Error error(Fault::HostLost, "host " + name_ + " was lost: " + link_->reason());
+  Error error(Fault::HostLost, "host " + name_ + " was lost: " + link.reason());
   return std::move(error).executed(sent ? Executed::unknown : Executed::no).with("host", name_);
 }
 
+bool Channel::knows(const std::string& attachment) const {
+  if (holdings_.streams().contains(attachment)) {
+    return true;
+  }
+  const auto far = far_attachment(attachment);
+  return far && far->first == number_;
+}
+
 Task<json> Channel::forward(std::string method, json params, std::string rest, rpc::Call& call) {
-  const std::shared_ptr<Channel> self = shared_from_this();
+  const Self self = shared_from_this();
+  const std::string attachment = attachment_of(params);
+  const auto stream = holdings_.streams().find(attachment);
+  if (stream != holdings_.streams().end() && (!is_open() || !stream->second.far)) {
+    holdings_.forget(attachment);  // there is nothing of it to end
+    co_return json::object();
+  }
   if (!is_open()) {
-    throw lost(false);
+    throw lost(*link_, false);
+  }
+  if (method == "host/disconnect" && params.is_object()) {
+    holdings_.disconnected(path_named(rest, params));
+  }
+  if (holdings_.missing_on(rest) != nullptr) {
+    co_await reach(rest, call);
+  }
+  if (knows(attachment)) {
+    params["attachment"] = far_id(attachment);
   }
   readdress(params, rest);
+  const bool lasts = method == "host/connect" || !ended_by(method).empty();
+  json asked = lasts ? params : json();
   const UnderWay under_way(*this);
+  const std::shared_ptr<Link> link = link_;
+  const std::shared_ptr<rpc::Connection> connection = connection_;
+  const std::uint64_t number = number_;
   json result;
   try {
-    result = co_await connection_->call(std::move(method), std::move(params), &call.cancel());
+    result = co_await connection->call(method, std::move(params), &call.cancel());
   } catch (const Error& error) {
-    const bool ended = error.fault() == Fault::HostLost && !is_open();
-    throw ended ? lost(true) : rewritten(error, name_);
+    const bool ended = error.fault() == Fault::HostLost && connection->is_closed();
+    throw ended ? lost(*link, true) : rewritten(error, name_);
   }
-  rewrite(result, name_, number_);
+  holdings_.forget(attachment);
+  if (lasts && number == number_) {
+    keep(method, rest, std::move(asked), result);
+  }
+  rewrite(result, name_, number);
   co_return result;
 }
 
-void Channel::forward(const std::string& method, json params, const std::string& rest) {
-  if (is_open()) {
-    readdress(params, rest);
-    connection_->notify(method, params);
+/// What the client has by this answer beyond it.
+void Channel::keep(const std::string& method, const std::string& rest, json params, const json& result) {
+  if (method == "host/connect") {
+    holdings_.connected(rest, std::move(params));
+    reached_.notify();
+  } else if (const std::string far = attachment_of(result); !far.empty()) {
+    holdings_.made(method, std::move(params), result, local_attachment(number_, far));
   }
+}
+
+void Channel::forward(const std::string& method, json params, const std::string& rest) {
+  const std::string attachment = attachment_of(params);
+  if (const std::optional<std::int64_t> upto = method == "session/ack" ? natural(params, "offset") : std::nullopt) {
+    holdings_.acknowledged(attachment, *upto);
+  }
+  const auto stream = holdings_.streams().find(attachment);
+  if (!is_open() || (stream != holdings_.streams().end() && !stream->second.far)) {
+    return;
+  }
+  if (knows(attachment)) {
+    params["attachment"] = far_id(attachment);
+  }
+  readdress(params, rest);
+  connection_->notify(method, params);
+}
+
+std::string Channel::far_id(const std::string& attachment) const {
+  const auto stream = holdings_.streams().find(attachment);
+  return stream != holdings_.streams().end() && stream->second.far ? *stream->second.far
+                                                                   : far_attachment(attachment)->second;
 }
 
 void Channel::close() {
   if (connection_) {
     connection_->close("its client has ended");
   }
-  if (!link_->is_shared()) {
+  if (link_ && !link_->is_shared()) {
     link_->close(LinkState::closed, "its client has ended");
   }
 }
@@ -122,15 +201,35 @@ void Channel::notification(std::string method, json params, const std::shared_pt
     return;
   }
   if (method == "session/output" && !continuity_.follows(params)) {
-    connection_->close("its output does not go on where it was");
-    link_->close(LinkState::lost, "the output that it sent does not go on where it was");
+    break_off("the output that it sent does not go on where it was");
     return;
   }
-  rewrite(params, name_, number_, true);
   // In the order in which it came: an answer that came before it is still on its way to the coroutine that waits.
-  asio::post(client_->executor(), [client = client_, method = std::move(method), params = std::move(params)] {
-    client->notify(method, params);
-  });
+  asio::post(client_->executor(),
+             [self = shared_from_this(), number = number_, method = std::move(method),
+              params = std::move(params)]() mutable { self->deliver(method, std::move(params), number); });
+}
+
+void Channel::deliver(const std::string& method, json params, std::uint64_t number) {
+  const std::string far = attachment_of(params);
+  if (number != number_ || holdings_.is_nobodys(far)) {
+    return;
+  }
+  rewrite(params, name_, number, true);
+  if (const std::optional<std::string> local = holdings_.local_id(far)) {
+    params["attachment"] = *local;
+  }
+  if (!far.empty() && !holdings_.told(attachment_of(params), method, params)) {
+    break_off("the output that it resumed does not go on where it was");
+    return;
+  }
+  client_->notify(method, params);
+}
+
+/// It is not to be believed any more.
+void Channel::break_off(const std::string& why) {
+  connection_->close(why);
+  link_->close(LinkState::lost, why);
 }
 
 }  // namespace rex::relay

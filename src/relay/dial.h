@@ -20,6 +20,7 @@ struct Target {
   std::vector<std::string> prepare{};  // a program that is run to its end before argv; may be empty
   std::string token_file{};            // for a TCP listener: where the token is that it wants to be shown
   bool install = true;                 // whether a rex-rpc may be put onto a host that has none that fits
+  bool is_made = false;  // the machine is made by the dial, and goes with the link: none is like the first
 
   bool operator==(const Target&) const = default;
 };

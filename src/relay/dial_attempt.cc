@@ -16,8 +16,9 @@ constexpr std::size_t max_prompt_bytes = 4096;
 
 }  // namespace
 
-DialAttempt::DialAttempt(std::vector<DialAttempt*>& siblings, std::string name, json token, rpc::Call& call)
-    : siblings_(siblings), name_(std::move(name)), token_(std::move(token)), call_(call) {
+DialAttempt::DialAttempt(std::vector<DialAttempt*>& siblings, std::string name, json token, rpc::Call& call,
+                         bool unasked)
+    : siblings_(siblings), name_(std::move(name)), token_(std::move(token)), call_(call), unasked_(unasked) {
   siblings_.push_back(this);
 }
 
@@ -39,6 +40,10 @@ void DialAttempt::phase(std::string_view phase, std::string_view detail) {
 }
 
 Task<std::string> DialAttempt::ask(Prompt prompt) {
+  if (unasked_) {
+    throw host_unreachable("auth", "there is a question (" + printable(prompt.text) +
+                                       "), and a lost host is dialled again without any; host/connect asks it");
+  }
   if (!call_.connection()->peer_prompts()) {
     throw host_unreachable("auth", "there is a question (" + printable(prompt.text) +
                                        ") and nobody to ask: the client has not announced capabilities.prompt");

@@ -1,4 +1,5 @@
-// The attempt to reach a host, as the client whose request it is sees it: told of each phase, asked each question.
+// The attempt to reach a host, as the client whose host it is sees it: told of each phase, and asked each question
+// where a request of its own is what wants it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,8 +14,9 @@ namespace rex::relay {
 /// Stands in `siblings`, its client's attempts, for as long as it lives.
 class DialAttempt : public Attempt {
  public:
-  /// `token` is the request's progressToken, or null.
-  DialAttempt(std::vector<DialAttempt*>& siblings, std::string name, nlohmann::json token, rpc::Call& call);
+  /// `token` is the request's progressToken, or null. `unasked`: no request wants it, and nobody is asked anything.
+  DialAttempt(std::vector<DialAttempt*>& siblings, std::string name, nlohmann::json token, rpc::Call& call,
+              bool unasked);
   ~DialAttempt() override;
   DialAttempt(const DialAttempt&) = delete;
   DialAttempt& operator=(const DialAttempt&) = delete;
@@ -29,6 +31,7 @@ class DialAttempt : public Attempt {
   std::string name_;
   nlohmann::json token_;
   rpc::Call& call_;
+  bool unasked_;
   std::size_t prompts_ = 0;
 };
 

@@ -46,7 +46,14 @@ Task<std::shared_ptr<Link>> Hosts::connect(std::string name, Target target, Mill
     if (link->state() != LinkState::connecting) {
       break;
     }
-    co_await await_dial(link, call);
+    const bool unasked = find_name(number, name)->healer != 0;  // that one asks nobody: then this one does
+    try {
+      co_await await_dial(link, call);
+    } catch (const Error&) {
+      if (!unasked || call.cancel()) {
+        throw;
+      }
+    }
   }
   if (call.connection()->is_closed()) {
     throw cancelled(name);
@@ -56,20 +63,25 @@ Task<std::shared_ptr<Link>> Hosts::connect(std::string name, Target target, Mill
     throw limit_exceeded("hosts", max_hosts + 1, max_hosts);
   }
   const auto link = std::make_shared<Link>(call.connection()->executor(), name, std::move(target), keep_alive, pipes_);
-  const Name before = std::exchange(client.names[name], Name{link, nullptr, true});
-  if (before.link) {
-    leave(name, before, "dialled anew");
+  if (Name* const lost = find_name(number, name); lost != nullptr && lost->own) {
+    lost->link = link;  // what the client has there goes on
+  } else {
+    const Name before = std::exchange(client.names[name], Name{link, nullptr, true});
+    if (before.link) {
+      leave(name, before, "dialled anew");
+    }
   }
-  co_await dial(link, std::move(name), std::move(token), call);
+  co_await dial(link, name, std::move(token), call);
+  reached(name, call.connection());
   co_return link;
 }
 
-Task<> Hosts::dial(std::shared_ptr<Link> link, std::string name, json token, rpc::Call& call) {
+Task<> Hosts::dial(std::shared_ptr<Link> link, std::string name, json token, rpc::Call& call, bool unasked) {
   const std::shared_ptr<rpc::Connection> connection = call.connection();
   const std::uint64_t number = connection->number();
   std::optional<Error> failure;
   try {
-    DialAttempt attempt(clients_[number].attempts, name, std::move(token), call);
+    DialAttempt attempt(clients_[number].attempts, name, std::move(token), call, unasked);
     std::vector<std::string> via = came_through(clients_[number]);
     co_await link->establish(dialer_, attempt, std::move(via));
   } catch (const Error& error) {
@@ -78,18 +90,26 @@ Task<> Hosts::dial(std::shared_ptr<Link> link, std::string name, json token, rpc
   std::map<std::string, Name>& names = clients_[number].names;
   const auto entry = names.find(name);
   const bool own = entry != names.end() && entry->second.link == link;
-  if (own && failure) {
+  const bool healing = failure && entry != names.end() && entry->second.healer != 0 && is_worth_another_dial(*failure);
+  json status{{"host", name}, {"state", !failure ? "ready" : call.cancel() && !healing ? "closed" : "lost"}};
+  if (failure) {
+    status["detail"] = failure->message();
+  }
+  if (own && !failure) {
+    entry->second.met = true;
+  }
+  if (healing) {
+    status["retryMs"] = entry->second.pause.most().count();
+  } else if (failure && own && !entry->second.met) {
     names.erase(entry);
   }
   if (connection->is_closed()) {
     forget(number);
   }
+  if (!is_unnamed(name) && (failure || !connection->is_closed())) {
+    connection->notify("host/status", status);
+  }
   if (failure) {
-    if (!is_unnamed(name)) {
-      connection->notify(
-          "host/status",
-          json{{"host", name}, {"state", call.cancel() ? "closed" : "lost"}, {"detail", failure->message()}});
-    }
     throw *failure;
   }
   if (connection->is_closed()) {
@@ -97,10 +117,6 @@ Task<> Hosts::dial(std::shared_ptr<Link> link, std::string name, json token, rpc
       link->close(LinkState::closed, "its client has ended");
     }
     throw cancelled(name);
-  }
-  if (!is_unnamed(name)) {
-    connection->notify("host/status", json{{"host", name}, {"state", "ready"}});
-    spawn(connection->executor(), tell_states(link, name, connection));
   }
 }
 
@@ -118,28 +134,6 @@ Task<> Hosts::await_dial(std::shared_ptr<Link> link, rpc::Call& call) {
   }
   if (link->failure() && link->state() == LinkState::lost) {
     throw with_hop(*link->failure(), link->name());
-  }
-}
-
-/// Tells a client what becomes of a link after it was ready.
-Task<> Hosts::tell_states(std::shared_ptr<Link> link, std::string name, std::shared_ptr<rpc::Connection> client) {
-  Waiter waiter(client->executor());
-  waiter.subscribe(link->changed());
-  waiter.subscribe(client->closed());
-  LinkState told = link->state();
-  while (!client->is_closed()) {
-    if (link->state() != told) {
-      told = link->state();
-      json status{{"host", name}, {"state", name_of(told)}};
-      if (!link->is_up()) {
-        status["detail"] = link->reason();
-      }
-      client->notify("host/status", status);
-    }
-    if (told == LinkState::lost || told == LinkState::closed) {
-      break;
-    }
-    co_await waiter.until(never);
   }
 }
 
@@ -231,15 +225,14 @@ std::vector<std::string> Hosts::came_through(const Client& client) const {
   return via;
 }
 
-std::shared_ptr<Channel> Hosts::open(Client& of, Name& name, const std::string& called,
-                                     const std::shared_ptr<rpc::Connection>& client) {
-  if (!name.channel || !name.channel->is_open()) {
-    const std::string shown = is_unnamed(called) ? "" : called;
-    const auto channel = std::make_shared<Channel>(name.link, client, shown, next_channel_++);
-    channel->open(came_through(of));
-    name.channel = channel;
+/// Lets the client's requests through, and what the client had there go on.
+void Hosts::open(Client& of, Name& name, const std::string& called, const std::shared_ptr<rpc::Connection>& client) {
+  if (!name.channel) {
+    name.channel = std::make_shared<Channel>(client, is_unnamed(called) ? "" : called);
   }
-  return name.channel;
+  if (!name.channel->is_open() || name.channel->link() != name.link) {
+    name.channel->open(name.link, next_channel_++, came_through(of));
+  }
 }
 
 Task<std::shared_ptr<Channel>> Hosts::channel(std::string name, rpc::Call& call) {
@@ -248,33 +241,37 @@ Task<std::shared_ptr<Channel>> Hosts::channel(std::string name, rpc::Call& call)
     throw cancelled(name);
   }
   const std::uint64_t number = connection->number();
-  const auto entry = [this, number, &name]() -> Name* {
-    const auto found = clients_[number].names.find(name);
-    return found == clients_[number].names.end() ? nullptr : &found->second;
-  };
-  Name* found = entry();
+  Name* found = find_name(number, name);
   if (found != nullptr && found->own && !found->link->is_up()) {
-    if (found->link->state() != LinkState::connecting) {
+    if (found->link->state() == LinkState::connecting) {
+      co_await await_dial(found->link, call);
+    } else if (heals(name, *found)) {
+      co_await dial_again(name, call);
+    } else {
       throw Error(Fault::HostLost, "host " + name + " was lost: " + found->link->reason()).with("host", name);
     }
-    co_await await_dial(found->link, call);
-    found = entry();
+    found = find_name(number, name);
   } else if (found == nullptr || !found->link->is_up()) {
     const std::shared_ptr<Link> link = co_await link_of_file(name, call);
     if (connection->is_closed()) {
       throw cancelled(name);
     }
-    clients_[number].names[name] = Name{link, nullptr, false};
-    found = entry();
+    found = &clients_[number].names[name];
+    if (found->link != link) {
+      found->link = link;
+      found->own = false;
+      reached(name, connection);
+    }
   }
   if (found == nullptr) {
     throw not_found(name);
   }
-  co_return open(clients_[number], *found, name, connection);
+  open(clients_[number], *found, name, connection);
+  co_return found->channel;
 }
 
 /// That the file says now: dialled if it is not up.
-Task<std::shared_ptr<Link>> Hosts::link_of_file(std::string name, rpc::Call& call) {
+Task<std::shared_ptr<Link>> Hosts::link_of_file(std::string name, rpc::Call& call, bool unasked) {
   for (;;) {
     const std::optional<Known> host = known(name);
     if (!host) {
@@ -291,15 +288,15 @@ Task<std::shared_ptr<Link>> Hosts::link_of_file(std::string name, rpc::Call& cal
     forget_ended(call.connection()->number());
     link = std::make_shared<Link>(call.connection()->executor(), name, host->target, host->keep_alive, pipes_);
     shared_[name] = link;
-    co_await dial(link, name, json(), call);
+    co_await dial(link, name, json(), call, unasked);
     co_return link;
   }
 }
 
-std::shared_ptr<Channel> Hosts::channel(const rpc::Connection& client, std::uint64_t number) const {
+std::shared_ptr<Channel> Hosts::channel_of(const rpc::Connection& client, const std::string& attachment) const {
   if (const auto known = clients_.find(client.number()); known != clients_.end()) {
     for (const auto& [name, entry] : known->second.names) {
-      if (entry.channel && entry.channel->number() == number) {
+      if (entry.channel && entry.channel->knows(attachment)) {
         return entry.channel;
       }
     }

@@ -1,5 +1,6 @@
-// The neighbours that clients have named: who owns which name, the dialling of each, and each client's channel to it.
-// Must not know how a machine is reached, nor any method but host/prompt and host/status, which tell of a dial.
+// The neighbours that clients have named: who owns which name, the dialling of each, again when it was lost, and each
+// client's channel to it. Must not know how a machine is reached, nor any method but host/prompt and host/status, which
+// tell of a dial.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "relay/channel.h"
 #include "relay/dial.h"
 #include "relay/link.h"
+#include "relay/pause.h"
 #include "rpc/connection.h"
 
 namespace rex::relay {
@@ -37,7 +39,9 @@ inline bool is_unnamed(std::string_view name) { return name.starts_with('/'); }
 using KnownHost = std::function<std::optional<Known>(const std::string& name)>;
 
 /// Owned by the server. A name from `connect` is its client's alone and ends with it; hosts of the file are the user's,
-/// and their links are shared.
+/// and their links are shared. A host that was reached and is lost is dialled again: a client's own until the client
+/// lets it go, one of the file while something of the client's streams from there. A machine that the dial made is not:
+/// another one would be in its place.
 class Hosts {
  public:
   /// `instance` is our own name.
@@ -61,7 +65,7 @@ class Hosts {
   /// HostNotFound, HostLost, and what a dial throws.
   Task<std::shared_ptr<Channel>> channel(std::string name, rpc::Call& call);
   /// The channel that an attachment of the client came through; null when there is none any more.
-  [[nodiscard]] std::shared_ptr<Channel> channel(const rpc::Connection& client, std::uint64_t number) const;
+  [[nodiscard]] std::shared_ptr<Channel> channel_of(const rpc::Connection& client, const std::string& attachment) const;
   /// The open channel to a neighbour; null without one.
   [[nodiscard]] std::shared_ptr<Channel> open_channel(const rpc::Connection& client, const std::string& name) const;
 
@@ -77,6 +81,9 @@ class Hosts {
     std::shared_ptr<Link> link;
     std::shared_ptr<Channel> channel;  // null until it is needed
     bool own = true;                   // not of the file
+    bool met = false;                  // it has been reached: it is kept when it is lost
+    Pause pause{};                     // before it is dialled again by itself
+    std::uint64_t healer = 0;          // the task that does so
   };
   struct Client {
     std::map<std::string, Name> names;  // at most max_hosts
@@ -84,19 +91,24 @@ class Hosts {
     std::vector<DialAttempt*> attempts;  // under way
   };
 
-  Task<> dial(std::shared_ptr<Link> link, std::string name, nlohmann::json token, rpc::Call& call);
+  Task<> dial(std::shared_ptr<Link> link, std::string name, nlohmann::json token, rpc::Call& call,
+              bool unasked = false);
   Task<> await_dial(std::shared_ptr<Link> link, rpc::Call& call);
-  Task<std::shared_ptr<Link>> link_of_file(std::string name, rpc::Call& call);
+  Task<std::shared_ptr<Link>> link_of_file(std::string name, rpc::Call& call, bool unasked = false);
+  Task<> dial_again(std::string name, rpc::Call& call, bool unasked = false);
+  void reached(const std::string& name, const std::shared_ptr<rpc::Connection>& client);
+  Name* find_name(std::uint64_t client, const std::string& name);
+  static bool heals(const std::string& name, const Name& entry);
   std::optional<Known> known(const std::string& name) const;
   std::shared_ptr<Link> own_link(std::uint64_t client, const std::string& name) const;
   void forget(std::uint64_t client);
   void forget_ended(std::uint64_t client);
-  static Task<> tell_states(std::shared_ptr<Link> link, std::string name, std::shared_ptr<rpc::Connection> client);
+  Task<> follow(std::shared_ptr<Link> link, std::string name, std::shared_ptr<rpc::Connection> client);
+  Task<> heal(std::string name, std::shared_ptr<rpc::Connection> client);
   std::vector<std::string> came_through(const Client& client) const;
   void leave(const std::string& name, const Name& entry, std::string_view reason);
   void release(const std::string& name, const std::shared_ptr<Link>& link);
-  std::shared_ptr<Channel> open(Client& of, Name& name, const std::string& called,
-                                const std::shared_ptr<rpc::Connection>& client);
+  void open(Client& of, Name& name, const std::string& called, const std::shared_ptr<rpc::Connection>& client);
 
   std::string instance_;
   Dialer dialer_;
@@ -105,6 +117,7 @@ class Hosts {
   std::map<std::uint64_t, Client> clients_;              // by the connection's number
   std::map<std::string, std::shared_ptr<Link>> shared_;  // of the file
   std::uint64_t next_channel_ = 1;
+  std::uint64_t next_healer_ = 1;
 };
 
 }  // namespace rex::relay

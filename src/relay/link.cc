@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "relay/names.h"
+#include "relay/silence.h"
 
 namespace rex::relay {
 
@@ -17,11 +18,6 @@ constexpr std::size_t max_text = 256;
 
 // What a machine may say of itself.
 constexpr std::size_t max_machine_bytes = 16u << 10;
-
-// Intervals in a row in which nothing was heard: then we ask, then it is degraded, then lost.
-constexpr int asked_after = 1;
-constexpr int degraded_after = 2;
-constexpr int lost_after = 3;
 
 std::string text(const json& object, const char* member) {
   const auto found = object.find(member);
@@ -82,7 +78,7 @@ Task<> Link::establish(Dialer dialer, Attempt& attempt, std::vector<std::string>
   }
   dialled_ = true;
   set_state(LinkState::ready);
-  spawn(executor_, keep_alive(self));
+  spawn(executor_, look_after(self));
 }
 
 namespace {
@@ -163,42 +159,30 @@ Task<> Link::serve(std::shared_ptr<Link> self) {
   self->close(LinkState::lost, self->connection_->close_reason());
 }
 
-Task<> Link::keep_alive(std::shared_ptr<Link> self) {
-  struct Probe {
-    bool pending = false;
-  };
-  const auto probe = std::make_shared<Probe>();
+Task<> Link::look_after(std::shared_ptr<Link> self) {
+  const auto asking = std::make_shared<bool>(false);
   Waiter waiter(self->executor_);
   waiter.subscribe(self->changed_);
-  int silent = 0;
+  Silence silence(self->keep_alive_, Clock::now(), boot_time());
   while (self->is_up()) {
-    const TimePoint next = Clock::now() + self->keep_alive_;
+    const TimePoint next = Clock::now() + silence.pause();
     while (self->is_up() && Clock::now() < next) {
       co_await waiter.until(next);
     }
     if (!self->is_up()) {
       break;
     }
-    if (self->connection_->heard()) {
-      silent = 0;
-      self->set_state(LinkState::ready);
-      continue;
+    switch (silence.look(Clock::now(), boot_time(), self->connection_->heard(), self->is_holding_back())) {
+      case Silence::Finding::heard: self->set_state(LinkState::ready); continue;
+      case Silence::Finding::unknown: continue;
+      case Silence::Finding::silent: break;
+      case Silence::Finding::degraded: self->set_state(LinkState::degraded); break;
+      case Silence::Finding::lost:
+        self->close(LinkState::lost, "nothing was heard for " + std::to_string(silence.lasted().count()) + " ms");
+        continue;
     }
-    // We have been stopped or asleep, or read nothing ourselves: silence proves nothing then.
-    if (Clock::now() - next > self->keep_alive_ / 2 || self->is_holding_back()) {
-      continue;
-    }
-    ++silent;
-    if (silent >= lost_after) {
-      self->close(LinkState::lost,
-                  "nothing was heard for " + std::to_string(self->keep_alive_.count() * silent) + " ms");
-      break;
-    }
-    if (silent >= degraded_after) {
-      self->set_state(LinkState::degraded);
-    }
-    if (silent >= asked_after && !std::exchange(probe->pending, true)) {
-      spawn(self->executor_, ask(self->connection_), [probe](const std::exception_ptr&) { probe->pending = false; });
+    if (!std::exchange(*asking, true)) {
+      spawn(self->executor_, ask(self->connection_), [asking](const std::exception_ptr&) { *asking = false; });
     }
   }
 }

@@ -51,6 +51,7 @@ class Link : public std::enable_shared_from_this<Link>, public rpc::Service {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const Target& target() const { return target_; }
+  [[nodiscard]] Milliseconds keep_alive() const { return keep_alive_; }
   [[nodiscard]] LinkState state() const { return state_; }
   [[nodiscard]] bool is_up() const { return state_ == LinkState::ready || state_ == LinkState::degraded; }
   /// Whether the dial has come to its end, and why it failed if it did.
@@ -74,7 +75,7 @@ class Link : public std::enable_shared_from_this<Link>, public rpc::Service {
 
  private:
   static Task<> serve(std::shared_ptr<Link> self);
-  static Task<> keep_alive(std::shared_ptr<Link> self);
+  static Task<> look_after(std::shared_ptr<Link> self);
   static Task<> ask(std::shared_ptr<rpc::Connection> connection);
   static Task<> run_channel(std::shared_ptr<Link> self, std::shared_ptr<rpc::Connection> channel,
                             std::shared_ptr<rpc::Service> service, std::uint64_t stream);

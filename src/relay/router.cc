@@ -67,18 +67,13 @@ HostPath parse_host(std::string_view path) {
   return {std::string(path.substr(0, slash)), std::string(path.substr(std::min(slash + 1, path.size())))};
 }
 
-/// For requests that name an attachment and nothing else; the id in `params` becomes the far side's.
-std::shared_ptr<Channel> Router::channel_of_attachment(json& params, const rpc::Connection& client) const {
+/// For requests that name an attachment and nothing else.
+std::shared_ptr<Channel> Router::channel_of_attachment(const json& params, const rpc::Connection& client) const {
   const auto id = params.is_object() ? params.find("attachment") : params.end();
   if (id == params.end() || !id->is_string()) {
     return nullptr;
   }
-  auto far = far_attachment(id->get_ref<const std::string&>());
-  const std::shared_ptr<Channel> channel = far ? hosts_.channel(client, far->first) : nullptr;
-  if (channel) {
-    *id = std::move(far->second);
-  }
-  return channel;
+  return hosts_.channel_of(client, id->get_ref<const std::string&>());
 }
 
 Task<json> Router::call(std::string method, json params, rpc::Call& call) {

@@ -68,7 +68,7 @@ class Router : public rpc::Service {
  private:
   Task<nlohmann::json> forward(std::string method, nlohmann::json params, HostPath host, rpc::Call& call);
   Task<nlohmann::json> call_elsewhere(std::string method, nlohmann::json params, rpc::Call& call);
-  std::shared_ptr<Channel> channel_of_attachment(nlohmann::json& params, const rpc::Connection& client) const;
+  std::shared_ptr<Channel> channel_of_attachment(const nlohmann::json& params, const rpc::Connection& client) const;
   std::shared_ptr<Streams> streams_of(const std::shared_ptr<rpc::Connection>& connection);
   void accept(const std::shared_ptr<Streams>& by, const nlohmann::json& what, std::unique_ptr<Transport> stream);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/encoding.h"
+#include "base/error.h"
 
 namespace rex::shell {
 
@@ -14,6 +15,17 @@ OutputCursor::OutputCursor(std::shared_ptr<Session> session, Stream stream, std:
       window_(window),
       next_(session_->place_in(stream, from)),
       base_(next_) {}
+
+OutputCursor::OutputCursor(std::shared_ptr<Session> session, Stream stream, Offset from, Offset acked,
+                           std::size_t window)
+    : OutputCursor(std::move(session), stream, std::nullopt, window) {
+  next_ = session_->place_in(stream, std::max(from, session_->output(stream).oldest()));
+  if (acked > from || from - acked > window) {
+    throw invalid_params("acked", "at most offset, and at most a window below it");
+  }
+  next_ = from;
+  base_ = acked;
+}
 
 bool OutputCursor::has_next() const {
   const bool more = next_ < session_->output(stream_).end();

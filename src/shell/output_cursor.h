@@ -24,9 +24,14 @@ class OutputCursor {
  public:
   /// Throws InvalidParams and OffsetGone for a place that cannot be read; without one it is the end.
   OutputCursor(std::shared_ptr<Session> session, Stream stream, std::optional<Offset> from, std::size_t window);
+  /// Goes on for another that got as far as `from`, and of that has acknowledged what is below `acked`. What is gone by
+  /// now is its first gap. Throws InvalidParams for places that the other cannot have had.
+  OutputCursor(std::shared_ptr<Session> session, Stream stream, Offset from, Offset acked, std::size_t window);
 
   [[nodiscard]] Session& session() const { return *session_; }
   [[nodiscard]] Stream stream() const { return stream_; }
+  /// Of the next byte.
+  [[nodiscard]] Offset place() const { return next_; }
   [[nodiscard]] bool has_next() const;
   /// Up to `most` bytes, and no end within a character where that is up to us; nothing while `has_next` is false.
   [[nodiscard]] std::optional<OutputPiece> next(std::size_t most);

@@ -368,8 +368,11 @@ class AsyncHostMethods(t.Generic[S]):
         progress: t.Optional[Progress] = None,
     ) -> HostInfo:
         """Reach a host and give it a name, for this connection. The same name and target again is the same host,
-        dialled anew if it was lost. What is reached is a rex-rpc, or a shell that becomes one. Phases are told as
-        `host/status`, and as `$/progress`.
+        dialled anew if it was lost. A lost host is also dialled again by itself, without asking anybody, until
+        `host/disconnect`; its names behind it, attachments, subscriptions and watches go on then, and what cannot
+        is told as `attachment/ended`. Not a machine that a deployment made: another would be in its place. What
+        is reached is a rex-rpc, or a shell that becomes one. Phases are told as `host/status`, and as
+        `$/progress`.
         """
         params = pack(
             {"name": name, "url": url, "deployment": deployment, "options": options, "install": install},
@@ -890,8 +893,11 @@ class HostMethods(t.Generic[S]):
         progress: t.Optional[Progress] = None,
     ) -> HostInfo:
         """Reach a host and give it a name, for this connection. The same name and target again is the same host,
-        dialled anew if it was lost. What is reached is a rex-rpc, or a shell that becomes one. Phases are told as
-        `host/status`, and as `$/progress`.
+        dialled anew if it was lost. A lost host is also dialled again by itself, without asking anybody, until
+        `host/disconnect`; its names behind it, attachments, subscriptions and watches go on then, and what cannot
+        is told as `attachment/ended`. Not a machine that a deployment made: another would be in its place. What
+        is reached is a rex-rpc, or a shell that becomes one. Phases are told as `host/status`, and as
+        `$/progress`.
         """
         params = pack(
             {"name": name, "url": url, "deployment": deployment, "options": options, "install": install},

@@ -1264,6 +1264,8 @@ _SessionAttachParamsOptional = t.TypedDict(
         "takeover": bool,
         "window": int,
         "newline": Newline,
+        "resumed": bool,
+        "acked": int,
         "host": str,
     },
     total=False,
@@ -1274,13 +1276,26 @@ class SessionAttachParams(_SessionAttachParamsRequired, _SessionAttachParamsOpti
     pass
 
 
-SessionAttachResult = t.TypedDict(
-    "SessionAttachResult",
+_SessionAttachResultRequired = t.TypedDict(
+    "_SessionAttachResultRequired",
     {
         "attachment": str,
         "info": SessionInfo,
     },
 )
+
+
+_SessionAttachResultOptional = t.TypedDict(
+    "_SessionAttachResultOptional",
+    {
+        "offset": int,
+    },
+    total=False,
+)
+
+
+class SessionAttachResult(_SessionAttachResultRequired, _SessionAttachResultOptional):
+    pass
 
 
 _SessionDetachParamsRequired = t.TypedDict(
@@ -1330,6 +1345,7 @@ SessionSubscribeParams = t.TypedDict(
     "SessionSubscribeParams",
     {
         "session": str,
+        "resumed": bool,
         "host": str,
     },
     total=False,
@@ -1924,6 +1940,7 @@ FileWatchParams = t.TypedDict(
         "path": str,
         "pathBytes": str,
         "recursive": bool,
+        "resumed": bool,
         "host": str,
     },
     total=False,
@@ -2403,6 +2420,7 @@ _HostStatusParamsOptional = t.TypedDict(
     {
         "phase": str,
         "detail": str,
+        "retryMs": int,
         "host": str,
     },
     total=False,
@@ -2410,6 +2428,29 @@ _HostStatusParamsOptional = t.TypedDict(
 
 
 class HostStatusParams(_HostStatusParamsRequired, _HostStatusParamsOptional):
+    pass
+
+
+_AttachmentEndedParamsRequired = t.TypedDict(
+    "_AttachmentEndedParamsRequired",
+    {
+        "attachment": str,
+        "type": str,
+        "reason": str,
+    },
+)
+
+
+_AttachmentEndedParamsOptional = t.TypedDict(
+    "_AttachmentEndedParamsOptional",
+    {
+        "host": str,
+    },
+    total=False,
+)
+
+
+class AttachmentEndedParams(_AttachmentEndedParamsRequired, _AttachmentEndedParamsOptional):
     pass
 
 

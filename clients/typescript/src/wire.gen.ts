@@ -795,6 +795,17 @@ export interface SessionAttachParams {
    * terminal (DSR, DA …), as terminals do; without one, rex-rpc answers.
    */
   newline?: Newline;
+  /**
+   * It goes on for one that ended with its connection. First told is a `stateChanged` with what is now, for events may
+   * have been missed. An `offset` that is gone begins with its `gap`. The lease on typing is taken only while nobody
+   * has it. Default: `false`.
+   */
+  resumed?: boolean;
+  /**
+   * Of one that is resumed: what of the output before `offset` has been consumed; the rest takes up `window`. Absent:
+   * all.
+   */
+  acked?: number;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -802,6 +813,8 @@ export interface SessionAttachParams {
 export interface SessionAttachResult {
   /** Names it on this connection. */
   attachment: string;
+  /** Where its output begins. */
+  offset?: number;
   info: SessionInfo;
 }
 
@@ -821,6 +834,11 @@ export interface SessionAckParams {
 export interface SessionSubscribeParams {
   /** Absent: every session there is and will be. */
   session?: string;
+  /**
+   * It goes on for one that ended with its connection. First told is a `stateChanged` of each session there is, for
+   * events may have been missed. Default: `false`.
+   */
+  resumed?: boolean;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -1203,6 +1221,11 @@ export interface FileWatchParams {
   pathBytes?: string;
   /** The directories in it too, also those that are made later. Default: `false`. */
   recursive?: boolean;
+  /**
+   * It goes on for one that ended with its connection. First told is an `overflow`, for changes may have been missed.
+   * Default: `false`.
+   */
+  resumed?: boolean;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -1482,6 +1505,20 @@ export interface HostStatusParams {
   /** prepare, dns, tcp, kex, host key, auth, channel, shell, install or handshake. */
   phase?: string;
   detail?: string;
+  /**
+   * lost: it is dialled again in about so long, and what this connection has there goes on then. Absent: not before a
+   * request wants it.
+   */
+  retryMs?: number;
+  /** Where this executes: a path of host names from here; "" is this instance. */
+  host?: string;
+}
+
+export interface AttachmentEndedParams {
+  attachment: string;
+  /** Of the error: SessionNotFound, SessionEnded, HostNotFound … */
+  type: string;
+  reason: string;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
 }
@@ -1740,6 +1777,8 @@ export interface ServerNotifications {
   "file/changed": { params: FileChangedParams };
   /** News of a host that this connection has named. */
   "host/status": { params: HostStatusParams };
+  /** What an attachment, a subscription or a watch followed cannot be followed any more. */
+  "attachment/ended": { params: AttachmentEndedParams };
 }
 
 export interface ServerRequests {
