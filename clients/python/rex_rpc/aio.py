@@ -13,7 +13,7 @@ import typing as t
 from . import opening
 from .connection import Connection
 from .errors import ConnectionLost
-from .errors_gen import HostLost, MethodNotFound, SessionNotFound
+from .errors_gen import HostLost, MethodNotFound, SessionEnded, SessionNotFound
 from .feeds import AsyncChanges, AsyncEvents, AsyncFeed, AsyncOutput
 from .methods_gen import AsyncHostMethods, AsyncSessionMethods, Progress
 from .packing import OsStr, Params, pack
@@ -220,10 +220,14 @@ class AsyncRex(AsyncHost):
 
     def _arrived(self, method: str, params: Params) -> None:
         feed = self.feeds.get(params.get("attachment", ""))
-        if feed:
+        if feed and method == "attachment/ended":
+            del self.feeds[feed.attachment]
+            kind = HostLost if params.get("host") else SessionEnded
+            feed.end(kind(params["reason"], {"host": params.get("host", ""), "executed": "unknown"}))
+        elif feed:
             feed.arrive(method, params)
         elif "attachment" not in params:
-            if method == "host/status" and params.get("state") in ("lost", "closed"):
+            if method == "host/status" and params.get("state") in ("lost", "closed") and "retryMs" not in params:
                 self._host_lost(params["host"])
             if self._notified:
                 self._notified(method, params)

@@ -97,7 +97,7 @@ export interface Output {
 /**
  * One reader's stream. A piece counts as consumed, and is acknowledged, when the next one is asked for; so at most
  * `window` bytes are kept here. It ends with the session, by `detach`, or by leaving the loop; a connection that breaks
- * is thrown as ConnectionClosed, a host that is lost as HostLost.
+ * is thrown as ConnectionClosed, a host that is lost for good as HostLost; one that is dialled again, it waits for.
  */
 export class Attachment implements AsyncIterableIterator<Output> {
   private readonly pieces: Output[] = [];
@@ -123,8 +123,12 @@ export class Attachment implements AsyncIterableIterator<Output> {
       rex.on("session/event", (event) => {
         if (event.attachment === id) onEvent?.(event);
       }),
-      rex.on("host/status", ({ host: lost = "", state, detail }) => {
-        if ((state === "lost" || state === "closed") && `${host}/`.startsWith(`${lost}/`)) {
+      rex.on("attachment/ended", ({ attachment, reason }) => {
+        if (attachment === id) this.end(new RexError(reason, errorCodes.HostLost, "HostLost", "unknown", true));
+      }),
+      rex.on("host/status", ({ host: lost = "", state, detail, retryMs }) => {
+        const isOver = state === "closed" || (state === "lost" && retryMs === undefined); // else it goes on by itself
+        if (isOver && `${host}/`.startsWith(`${lost}/`)) {
           this.end(new RexError(detail ?? `host ${lost} is ${state}`, errorCodes.HostLost, "HostLost", "unknown", true));
         }
       }),
