@@ -67,9 +67,6 @@ struct Memory {
 template <class M, class Handler>
 Task<nlohmann::json> answer_once(Memory memory, Handler handler, nlohmann::json params, rpc::Call& call) {
   const typename M::Params typed = wire::read<typename M::Params>(params);
-  if (!typed.key) {
-    co_return co_await answer<M>(std::move(handler), std::move(params), call);
-  }
   std::function<Task<nlohmann::json>()> work = [&] { return answer<M>(handler, std::move(params), call); };
   std::function<Task<nlohmann::json>()> stored = [&] {
     return memory.store->once(*typed.key, M::name, wire::write(typed), call.cancel(), std::move(work));
@@ -87,7 +84,8 @@ Task<nlohmann::json> answer_once(Memory memory, Handler handler, nlohmann::json 
 template <class M, class Handler>
 void bind_once(rpc::MethodTable& table, Memory memory, Handler handler) {
   table.bind(std::string(M::name), [memory, handler](nlohmann::json params, rpc::Call& call) {
-    return answer_once<M>(memory, handler, std::move(params), call);
+    return has_key(params) ? answer_once<M>(memory, handler, std::move(params), call)
+                           : answer<M>(handler, std::move(params), call);
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "methods/keys.h"
 #include "methods/wire.gen.h"
 #include "transports/unix.h"
 
@@ -28,11 +29,6 @@ constexpr Milliseconds keep_alive{std::chrono::hours(24)};
 const std::string* text(const json& params, const char* member) {
   const auto found = params.is_object() ? params.find(member) : params.end();
   return found != params.end() && found->is_string() ? &found->get_ref<const std::string&>() : nullptr;
-}
-
-bool has_key(const json& params) {
-  const auto key = params.is_object() ? params.find("key") : params.end();
-  return key != params.end() && !key->is_null();
 }
 
 bool is_for_daemon(const json& params) {

@@ -7,6 +7,11 @@
 
 namespace rex::methods {
 
+bool has_key(const nlohmann::json& params) {
+  const auto key = params.is_object() ? params.find("key") : params.end();
+  return key != params.end() && !key->is_null();
+}
+
 std::string digest_of(std::string_view method, nlohmann::json params) {
   params.erase("key");
   params.erase("host");

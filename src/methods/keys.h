@@ -23,6 +23,9 @@ namespace rex::methods {
 /// Keys of all clients together, and the clients that have acknowledged theirs.
 inline constexpr std::size_t max_all_keys = 100'000;
 
+/// Whether a request, as it came, has one; not whether that is as it should be.
+bool has_key(const nlohmann::json& params);
+
 /// What tells a request from others, for the same key is for the same request: a digest of all that decides what it
 /// does. `params` are as wire::write() has them, defaults filled in; `key` and `host` do not count.
 std::string digest_of(std::string_view method, nlohmann::json params);

@@ -94,13 +94,25 @@ Task<json> Router::call(std::string method, json params, rpc::Call& call) {
   return local_.call(method, std::move(params), call);
 }
 
+/// A process that ended between its being found and being reached is looked for once more: then it is not there.
 Task<json> Router::call_elsewhere(std::string method, json params, rpc::Call& call) {
-  Elsewhere::Place place = co_await elsewhere_->find(method, std::move(params));
-  if (place.host.empty()) {
-    co_return co_await local_.call(method, std::move(place.params), call);
+  for (bool again = false;; again = true) {
+    Elsewhere::Place place = co_await elsewhere_->find(method, std::move(params));
+    params = std::move(place.params);
+    if (place.host.empty()) {
+      co_return co_await local_.call(method, std::move(params), call);
+    }
+    std::shared_ptr<Channel> channel;
+    try {
+      channel = co_await hosts_.channel(std::move(place.host), call);
+    } catch (const Error& error) {
+      if (again || error.fault() != Fault::HostUnreachable) {
+        throw;
+      }
+      continue;
+    }
+    co_return co_await channel->forward(std::move(method), std::move(params), "", call);
   }
-  HostPath host{std::move(place.host), ""};
-  co_return co_await forward(std::move(method), std::move(place.params), std::move(host), call);
 }
 
 Task<json> Router::forward(std::string method, json params, HostPath host, rpc::Call& call) {
