@@ -26,8 +26,9 @@ constexpr Milliseconds farewell{300};
 // What tasks of closed sessions may need to notice. Nothing is lost if they do not.
 constexpr Milliseconds last_turns{100};
 
-// How long programs that led to other machines may take to end by themselves: a container is removed meanwhile.
-constexpr Milliseconds programs_farewell{1000};
+// How long programs that led to other machines may take to end by themselves: a container is removed meanwhile. All
+// three together are no more than the second that a client who is gone leaves us.
+constexpr Milliseconds programs_farewell{600};
 
 // An instance that lives shorter than this never touches the runtime directory, and no first answer waits for it.
 constexpr Milliseconds before_publishing{20};

@@ -72,7 +72,8 @@ struct ::stat status_of(const Fd& file, const Entry& entry) {
 /// After `written` of our bytes: removes them, unless others have appended meanwhile.
 Error take_back(const Fd& file, const Entry& entry, std::int64_t size_before, std::int64_t written, int error) {
   Error failure = os_error("cannot append to", error, entry.path);
-  const bool ours_are_last = status_of(file, entry).st_size == size_before + written;
+  struct ::stat now{};
+  const bool ours_are_last = ::fstat(file.get(), &now) == 0 && now.st_size == size_before + written;
   const bool undone = written == 0 || (ours_are_last && ::ftruncate(file.get(), size_before) == 0);
   return undone ? failure : std::move(failure).executed(Executed::unknown);
 }
@@ -99,7 +100,11 @@ WriteResult append(const Entry& entry, const WriteOptions& options) {
   if (::fsync(file.get()) != 0) {
     throw os_error("cannot sync", errno, entry.path).executed(Executed::unknown);
   }
-  result.stat = to_stat(status_of(file, entry));
+  struct ::stat status{};
+  if (::fstat(file.get(), &status) != 0) {
+    throw os_error("cannot stat", errno, entry.path).executed(Executed::yes);
+  }
+  result.stat = to_stat(status);
   return result;
 }
 

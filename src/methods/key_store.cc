@@ -11,6 +11,8 @@
 #include <fstream>
 #include <optional>
 #include <set>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -35,6 +37,10 @@ constexpr std::string_view acked_prefix = "acked-";
 // How often it is looked whether another process has come to the end of a request.
 constexpr Milliseconds look_again{20};
 
+// For how long, and how often, a worker tries to get the lock of a client's directory.
+constexpr Milliseconds lock_patience{1000};
+constexpr Milliseconds lock_look{1};
+
 std::string boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -48,13 +54,31 @@ std::optional<std::int64_t> number(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-/// Waits: it is held for a few reads and writes.
+/// Waits: it is held for a few reads and writes, but by a process that was stopped in the midst of them.
 void lock(int fd, const std::string& path) {
-  while (::flock(fd, LOCK_EX) != 0) {
-    if (errno != EINTR) {
+  const TimePoint deadline = Clock::now() + lock_patience;
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) {
       throw os_error("cannot lock", errno, path);
     }
+    if (Clock::now() >= deadline) {
+      throw os_error("another process does not let go of", EWOULDBLOCK, path).retryable();
+    }
+    std::this_thread::sleep_for(lock_look);
   }
+}
+
+std::vector<std::filesystem::path> entries_of(const std::string& directory) {
+  std::vector<std::filesystem::path> all;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator each(directory, failure), end; !failure && each != end;
+       each.increment(failure)) {
+    all.push_back(each->path());
+  }
+  if (failure) {
+    throw os_error("cannot list a directory", failure.value(), directory);
+  }
+  return all;
 }
 
 void write_all(int fd, std::string_view text, const std::string& path) {
@@ -87,8 +111,9 @@ class Folder {
  public:
   Folder(const std::string& directory, const std::string& client) : directory_(opened(directory, client)) {
     lock(directory_.fd(), directory_.path());
-    for (const auto& entry : std::filesystem::directory_iterator(directory_.path())) {
-      const std::string name = entry.path().filename();
+    ::futimens(directory_.fd(), nullptr);  // the client lives
+    for (const std::filesystem::path& entry : entries_of(directory_.path())) {
+      const std::string name = entry.filename();
       if (name.starts_with(acked_prefix)) {
         acked_ = std::max(acked_, number(std::string_view(name).substr(acked_prefix.size())).value_or(0));
       } else if (const std::optional<std::int64_t> seq = number(name)) {
@@ -165,27 +190,32 @@ class Folder {
     Sha256 digest;
     digest.update(client);
     const std::string name = digest.finish().substr(0, digits_of_client);
-    if (!all.contains(name)) {
+    const bool is_new = !all.contains(name);
+    if (is_new) {
       make_room(directory);
     }
-    return transports::PrivateDirectory(directory + "/" + name);
+    transports::PrivateDirectory own(directory + "/" + name);
+    if (is_new && ::fsync(all.fd()) != 0) {
+      throw os_error("cannot keep a key in", errno, directory);
+    }
+    return own;
   }
 
   /// Nothing is removed as long as there is room.
   static void make_room(const std::string& directory) {
     namespace fs = std::filesystem;
-    std::vector<fs::path> clients;
-    for (const auto& client : fs::directory_iterator(directory)) {
-      clients.push_back(client.path());
-    }
+    const std::vector<fs::path> clients = entries_of(directory);
     if (clients.size() < max_stored_clients) {
       return;
     }
     const auto long_ago = fs::file_time_type::clock::now() - silence_of_an_ended_client;
     std::error_code ignored;
-    const std::size_t ended = static_cast<std::size_t>(std::count_if(clients.begin(), clients.end(), [&](auto& client) {
-      return fs::last_write_time(client, ignored) < long_ago && fs::remove_all(client, ignored) > 0;
-    }));
+    const auto is_ended = [&](const fs::path& client) {
+      const Fd own(::open(client.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+      return own && ::flock(own.get(), LOCK_EX | LOCK_NB) == 0 && fs::last_write_time(client, ignored) < long_ago &&
+             fs::remove_all(client, ignored) > 0;
+    };
+    const auto ended = static_cast<std::size_t>(std::count_if(clients.begin(), clients.end(), is_ended));
     if (clients.size() - ended >= max_stored_clients) {
       throw Error(Fault::LimitExceeded, "keys of " + std::to_string(clients.size()) + " clients are kept in " +
                                             printable(directory) + ": remove there what no client will ask for again")
@@ -212,7 +242,7 @@ Error interrupted(const wire::Key& key) {
 }
 
 Known what_is_kept(Fd file, const wire::Key& key, const std::string& digest, const std::string& path) {
-  const bool is_under_way = ::flock(file.get(), LOCK_SH | LOCK_NB) != 0;
+  const bool is_under_way = ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   const std::string text = read_all(file.get(), path);
   const std::size_t line_end = std::min(text.find('\n'), text.size());
   const json first = json::parse(text.substr(0, line_end), nullptr, false);
@@ -319,7 +349,7 @@ Task<json> KeyStore::once(wire::Key key, std::string_view method, json params, C
   };
   try {
     co_await workers_.run(keep);
-  } catch (const Error&) {  // a full disk: whoever asks again is told that nobody knows
+  } catch (const std::exception&) {  // a full disk: whoever asks again is told that nobody knows
   }
   if (failure) {
     std::rethrow_exception(failure);

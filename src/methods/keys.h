@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "base/async.h"
@@ -59,16 +60,22 @@ class Keys {
   /// `keys`, InvalidParams.
   template <class T>
   Task<T> once(wire::Key key, std::string digest, Cancel& cancel, std::function<Task<T>()> work) {
-    const auto [kept, is_first] = claim(key, std::move(digest));
-    if (is_first) {
-      try {
-        kept->answer = co_await work();
-      } catch (...) {
-        kept->failure = std::current_exception();
+    std::shared_ptr<Kept> kept;
+    for (bool is_known = false; !is_known;) {
+      bool is_first = false;
+      std::tie(kept, is_first) = claim(key, digest);
+      if (is_first) {
+        try {
+          kept->answer = co_await work();
+        } catch (...) {
+          kept->failure = std::current_exception();
+        }
+        settle(key, *kept);
+      } else {
+        co_await until_settled(kept, cancel);
       }
-      settle(key, *kept);
-    } else {
-      co_await until_settled(kept, cancel);
+      // What another left undone, because its client wished so or has gone, is ours to do.
+      is_known = is_first || !kept->failure || has_effect(kept->failure);
     }
     if (kept->failure) {
       std::rethrow_exception(kept->failure);

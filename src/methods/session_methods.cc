@@ -110,6 +110,9 @@ shell::FollowOptions follow_options(const wire::SessionRunParams& params) {
 Task<wire::SessionInfo> create(wire::SessionCreateParams params, rpc::Call& call, shell::Sessions& sessions) {
   shell::CreateOptions options = create_options(std::move(params));
   const bool stays = options.lifetime == shell::Lifetime::daemon;
+  if (!stays && call.connection()->is_closed()) {  // it waited for another's, and its own client has gone meanwhile
+    throw Error(Fault::RequestCancelled, "its client is gone; no session was made");
+  }
   const shell::Owner owner = stays ? shell::nobody : owner_of(*call.connection());
   std::shared_ptr<shell::Session> session;
   std::exception_ptr failure;

@@ -249,7 +249,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Task<RunResult> outcome(std::shared_ptr<Job> job, Watch watch, OutputOptions output, Cancel& cancel);
   void skip_echo(Watch& watch);
   /// Feeds the scanner what the journal has beyond its place.
-  std::optional<Match> scan(Scanner& scanner);
+  std::optional<Match> scan(Scanner& scanner, Offset to);
 
   // session_result.cc
   RunResult result_of(const Job& job, Offset from, std::optional<Offset> to, OutputOptions output);

@@ -49,9 +49,9 @@ void Session::skip_echo(Watch& watch) {
   watch.typed.clear();
 }
 
-std::optional<Match> Session::scan(Scanner& scanner) {
+std::optional<Match> Session::scan(Scanner& scanner, Offset to) {
   std::optional<Match> match;
-  journal_.visit(scanner.next(), journal_.end(),
+  journal_.visit(scanner.next(), to,
                  [&, at = std::max(scanner.next(), journal_.oldest())](std::string_view piece) mutable {
                    match = scanner.feed(piece, at);
                    at += piece.size();
@@ -91,6 +91,7 @@ Task<RunResult> Session::follow(std::shared_ptr<Begun> begun, FollowOptions opti
     begun->from = result.output.from;
     begun->to = result.expect ? result.expect->from : result.output.next;
     begun->answer = result;
+    begun->typed.clear();
     begun->answer->output.output.clear();
   }
   co_return result;
@@ -107,7 +108,7 @@ Task<RunResult> Session::outcome(std::shared_ptr<Job> job, Watch watch, OutputOp
       if (!watch.scanner) {
         watch.scanner.emplace(watch.patterns, watch.from);
       }
-      if (std::optional<Match> match = scan(*watch.scanner)) {
+      if (std::optional<Match> match = scan(*watch.scanner, job->end ? job->end->to : journal_.end())) {
         RunResult result = result_of(*job, watch.from, match->from, output);
         result.state = RunState::matched;
         result.output.next = match->to;

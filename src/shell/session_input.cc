@@ -134,6 +134,9 @@ Task<Typed> SessionInput::write(std::shared_ptr<Incarnation> in, Typing typing, 
   std::size_t written = 0;
   if (begins_anew) {
     written = co_await write_all_of(in, rest.substr(0, key), cancel);
+    if (!cancel) {
+      written = key;  // what had no room is thrown away behind it all the same
+    }
     rest.remove_prefix(cancel ? rest.size() : key);
     discard_unread(*in);
   }

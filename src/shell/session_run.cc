@@ -261,7 +261,14 @@ Task<std::shared_ptr<Begun>> Session::type_command(RunOptions options, Cancel& c
     begun->typed = options.command;
   }
   Typing typing{std::move(options.command), true, false};
-  co_await write(std::move(typing), cancel);
+  if (co_await write(std::move(typing), cancel) == 0) {  // not even its Enter
+    if (cancel) {
+      throw Error(Fault::RequestCancelled, "cancelled; nothing was typed");
+    }
+    throw Error(Fault::InputRefused, "the program reads nothing and its terminal is full; nothing was typed")
+        .with("reason", std::string("full"))
+        .retryable();
+  }
   begun->since = Clock::now();
   co_return begun;
 }

@@ -67,7 +67,7 @@ Task<WaitResult> Session::wait(WaitOptions options, Cancel& cancel) {
         case Condition::Kind::listening:
         case Condition::Kind::file: met = outside.holds(i, condition, tree_of_all); break;
         case Condition::Kind::bytes: met = journal_.end() >= condition.bytes; break;
-        case Condition::Kind::match: met = (match = scan(*scanners[i])).has_value(); break;
+        case Condition::Kind::match: met = (match = scan(*scanners[i], journal_.end())).has_value(); break;
         case Condition::Kind::quiet: {
           const TimePoint silent = std::max(last_output_, job ? job->started : begin) + condition.quiet;
           met = now >= silent;

@@ -165,12 +165,14 @@ export interface ResourceLimits {
 }
 
 /**
- * Of one request, over any number of connections: the same key with the same params (but for those that say how long to
- * wait and what to show) gets the answer of the first; while that one is under way, it joins it. What failed with
- * `executed: no` may be tried again with its key. Remembered where the request executes: of a session by its process,
- * as long as the session is there, the output of a run as long as its journal has it; of a change to files, and of
- * making and closing a daemon session, in files of the user (`rex-rpc/keys` in $XDG_STATE_HOME, else in ~/.local/state)
- * until the machine is started anew.
+ * Of one request, over any number of connections: the same key with the same params (of session/run: but for those that
+ * say how long to wait and what to show) gets the answer of the first; while that one is under way, it joins it. What
+ * failed with `executed: no` may be tried again with its key. Remembered where the request executes: of a session by
+ * its process, as long as the session is there, the output of a run as long as its journal has it: a session that is
+ * made anew under the name of one whose process has ended knows nothing of what was asked of that one, so give it
+ * another name. Of a change to files, and of making and closing a daemon session, in files of the user (`rex-rpc/keys`
+ * in $XDG_STATE_HOME, else in ~/.local/state) until the machine is started anew; the answers are kept there too, of
+ * file/edit with the text that it changed.
  */
 export interface Key {
   /** A name that this client has chosen once, and no other has. */
@@ -1640,7 +1642,8 @@ export interface HostsFile {
 
 /**
  * forgotten: the client has acknowledged it; noSession: the session is not there, and with it went what it remembered;
- * interrupted: the process that executed it ended on the way; reboot: it began before the machine was started.
+ * interrupted: the process that executed it ended on the way; reboot: it began before the machine was started, or on
+ * another one with the same home.
  */
 export type UnknownReason = "forgotten" | "noSession" | "interrupted" | "reboot";
 
