@@ -113,6 +113,9 @@ Task<json> Channel::forward(std::string method, json params, std::string rest, r
   }
   if (holdings_.missing_on(rest) != nullptr) {
     co_await reach(rest, call);
+    if (!is_open()) {
+      throw lost(*link_, false);
+    }
   }
   if (knows(attachment)) {
     params["attachment"] = far_id(attachment);
@@ -196,8 +199,8 @@ Task<json> Channel::call(std::string method, json params, rpc::Call& call) {
   co_return co_await client_->call(std::move(method), std::move(params), &call.cancel());
 }
 
-void Channel::notification(std::string method, json params, const std::shared_ptr<rpc::Connection>& /*from*/) {
-  if (!is_news(method) || !params.is_object()) {
+void Channel::notification(std::string method, json params, const std::shared_ptr<rpc::Connection>& from) {
+  if (from != connection_ || !is_news(method) || !params.is_object()) {
     return;
   }
   if (method == "session/output" && !continuity_.follows(params)) {
