@@ -110,10 +110,12 @@ bool Holdings::told(const std::string& local, std::string_view method, const jso
       return false;
     }
     stream.acked += *begin - *from;  // what was lost takes up no window
+  } else {
+    stream.acked = begin.value_or(0);
   }
   stream.next = end;
   if (params.value("eof", json()) == true) {
-    forget(local);
+    streams_.erase(found);  // events may follow, under the id that the client knows
   }
   return true;
 }
@@ -148,6 +150,10 @@ bool Holdings::resumed(const std::string& local, const json& result) {
   if (!is_same) {
     nobodys_.insert(far);
     return false;
+  }
+  if (found->second.method == "session/attach" && !found->second.next) {
+    found->second.next = natural(result, "offset");
+    found->second.acked = found->second.next.value_or(0);
   }
   found->second.far = far;
   again_.insert_or_assign(far, local);

@@ -138,6 +138,18 @@ TEST_CASE("A stream goes on behind what was told of it, with what was acknowledg
   end["eof"] = true;
   CHECK(holdings.told("1:a1", "session/output", end));
   CHECK(holdings.is_empty());
+  CHECK(holdings.local_id("a7") == "1:a1");  // for the events behind its end
+}
+
+TEST_CASE("A stream that did not say where it begins takes up no window for what was before") {
+  Holdings holdings;
+  holdings.made("session/attach", attach, {{"attachment", "a1"}}, "1:a1");
+  CHECK(holdings.told("1:a1", "session/output", piece(500, 520)));
+  CHECK(holdings.streams().at("1:a1").acked == 500);
+  holdings.made("session/attach", attach, {{"attachment", "a2"}}, "1:a2");
+  holdings.lost();
+  CHECK(holdings.resumed("1:a2", {{"attachment", "a3"}, {"offset", 500}}));
+  CHECK(holdings.streams().at("1:a2").acked == 500);
 }
 
 TEST_CASE("Nobody is told what comes of another session by the same name, or of a stream that was let go") {
