@@ -144,6 +144,7 @@ Task<bool> Channel::resume(std::string attachment, std::shared_ptr<rpc::Connecti
   }
   const std::string method = found->second.method;
   const std::string host = found->second.host;
+  const std::int64_t acked = found->second.acked;
   std::optional<Error> failure;
   try {
     json params = holdings_.to_resume(found->second);
@@ -155,6 +156,13 @@ Task<bool> Channel::resume(std::string attachment, std::shared_ptr<rpc::Connecti
       json end{{"host", host}, {"attachment", result.value("attachment", json())}};
       failure = Error(Fault::SessionEnded, "another session has its name by now");
       co_await connection->call(std::string(ended_by(method)), std::move(end));
+    } else if (const Holdings::Stream& stream = holdings_.streams().at(attachment); stream.acked > acked) {
+      // Acknowledged while this was asked.
+      json ack{{"attachment", *stream.far}, {"offset", stream.acked}};
+      if (!host.empty()) {
+        ack["host"] = host;
+      }
+      connection->notify("session/ack", ack);
     }
   } catch (const Error& error) {
     if (!failure) {
