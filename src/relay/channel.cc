@@ -108,8 +108,9 @@ Task<json> Channel::forward(std::string method, json params, std::string rest, r
   if (!is_open()) {
     throw lost(*link_, false);
   }
-  if (method == "host/disconnect" && params.is_object()) {
-    holdings_.disconnected(path_named(rest, params));
+  const std::string let_go = method == "host/disconnect" && params.is_object() ? path_named(rest, params) : "";
+  if (!let_go.empty()) {
+    holdings_.disconnected(let_go);
   }
   if (holdings_.missing_on(rest) != nullptr) {
     co_await reach(rest, call);
@@ -135,6 +136,9 @@ Task<json> Channel::forward(std::string method, json params, std::string rest, r
     throw ended ? lost(*link, true) : rewritten(error, name_);
   }
   holdings_.forget(attachment);
+  if (!let_go.empty()) {
+    holdings_.disconnected(let_go);  // what was asked for just before has been answered meanwhile
+  }
   if (lasts && number == number_) {
     keep(method, rest, std::move(asked), result);
   }

@@ -110,7 +110,7 @@ Task<bool> Channel::restore_names(std::shared_ptr<rpc::Connection> connection) {
         holdings_.name_is_missing(name.path, failure->message());
         all = false;
       } else {
-        holdings_.disconnected(name.path);
+        holdings_.name_is_gone(name.path);
       }
     }
     reached_.notify();

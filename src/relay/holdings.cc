@@ -45,6 +45,11 @@ Holdings::Name* Holdings::find(const std::string& path) {
 void Holdings::connected(const std::string& host, json params) {
   std::string path = host.empty() ? text(params, "name") : host + "/" + text(params, "name");
   params.erase("progressToken");
+  const auto deployment = params.find("deployment");
+  if (deployment != params.end() && !deployment->is_null()) {
+    std::erase_if(names_, [&](const Name& name) { return name.path == path; });
+    return;
+  }
   if (Name* const known = find(path)) {
     *known = Name{std::move(path), std::move(params)};
   } else if (names_.size() < max_held) {
@@ -53,6 +58,13 @@ void Holdings::connected(const std::string& host, json params) {
 }
 
 void Holdings::disconnected(const std::string& path) {
+  name_is_gone(path);
+  if (!path.empty()) {
+    std::erase_if(streams_, [&](const auto& stream) { return is_on(path, stream.second.host); });
+  }
+}
+
+void Holdings::name_is_gone(const std::string& path) {
   std::erase_if(names_, [&](const Name& name) { return is_on(path, name.path); });
 }
 

@@ -45,8 +45,9 @@ class Holdings {
   /// By the client's id.
   [[nodiscard]] const std::map<std::string, Stream>& streams() const { return streams_; }
 
-  /// A `host/connect` has been answered, or a `host/disconnect` is sent.
+  /// A `host/connect` has been answered. A machine that it made is not kept: another one would be in its place.
   void connected(const std::string& host, nlohmann::json params);
+  /// A `host/disconnect` is sent, or has been answered: nothing behind it is had any more.
   void disconnected(const std::string& path);
   /// Another request has been answered: `params` is as the neighbour read it, `local` the client's id of what it made.
   void made(std::string_view method, nlohmann::json params, const nlohmann::json& result, const std::string& local);
@@ -65,6 +66,8 @@ class Holdings {
   bool resumed(const std::string& local, const nlohmann::json& result);
   void name_is_there(const std::string& path);
   void name_is_missing(const std::string& path, std::string problem);
+  /// It cannot be had again, nor what is behind it.
+  void name_is_gone(const std::string& path);
   /// The first name on the path that is not there; null where all are.
   [[nodiscard]] const Name* missing_on(std::string_view path) const;
 

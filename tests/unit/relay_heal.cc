@@ -185,3 +185,26 @@ TEST_CASE("A path waits for the first of its names that is not there") {
   holdings.disconnected("b");
   CHECK(holdings.is_empty());
 }
+
+TEST_CASE("Whoever lets a host go lets go of the streams behind it, and of no other") {
+  Holdings holdings;
+  holdings.connected("", {{"name", "b"}, {"url", "x"}});
+  holdings.made("session/attach", attach, attached("a1"), "1:a1");
+  holdings.made("session/subscribe", {{"session", "s"}, {"host", "bc"}}, {{"attachment", "a2"}}, "1:a2");
+  holdings.name_is_gone("b");
+  CHECK(holdings.names().empty());
+  CHECK(holdings.streams().size() == 2);  // whose end is told when they are asked for
+  holdings.disconnected("");
+  CHECK(holdings.streams().size() == 2);
+  holdings.disconnected("b");
+  CHECK(holdings.streams().size() == 1);
+  CHECK(holdings.streams().contains("1:a2"));
+}
+
+TEST_CASE("A machine that was made is not made again, and takes the name of one that could be had again") {
+  Holdings holdings;
+  holdings.connected("", {{"name", "b"}, {"url", "x"}, {"deployment", nullptr}});
+  CHECK(holdings.names().size() == 1);
+  holdings.connected("", {{"name", "b"}, {"deployment", "docker"}});
+  CHECK(holdings.names().empty());
+}
