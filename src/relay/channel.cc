@@ -133,6 +133,9 @@ Task<json> Channel::forward(std::string method, json params, std::string rest, r
     result = co_await connection->call(method, std::move(params), &call.cancel());
   } catch (const Error& error) {
     const bool ended = error.fault() == Fault::HostLost && connection->is_closed();
+    if (ended && holdings_.forget(attachment)) {
+      co_return json::object();  // it was to end, and has
+    }
     throw ended ? lost(*link, true) : rewritten(error, name_);
   }
   holdings_.forget(attachment);
