@@ -48,7 +48,7 @@ transports::Spawner make_spawner(Executor executor, shell::Nursery& nursery, Sta
   };
 }
 
-Task<> all_let_go(Executor executor, Started started, TimePoint deadline) {
+Task<> all_let_go(Executor executor, Started& started, TimePoint deadline) {
   Waiter waiter(executor);
   const auto forget_ended = [&] { std::erase_if(started, [](const auto& each) { return each.expired(); }); };
   for (forget_ended(); !started.empty() && Clock::now() < deadline; forget_ended()) {

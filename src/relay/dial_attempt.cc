@@ -16,13 +16,13 @@ constexpr std::size_t max_prompt_bytes = 4096;
 
 }  // namespace
 
-DialAttempt::DialAttempt(std::vector<DialAttempt*>& siblings, std::string name, json token, rpc::Call& call,
-                         bool unasked)
-    : siblings_(siblings), name_(std::move(name)), token_(std::move(token)), call_(call), unasked_(unasked) {
-  siblings_.push_back(this);
+DialAttempt::DialAttempt(std::shared_ptr<std::vector<DialAttempt*>> siblings, std::string name, json token,
+                         rpc::Call& call, bool unasked)
+    : siblings_(std::move(siblings)), name_(std::move(name)), token_(std::move(token)), call_(call), unasked_(unasked) {
+  siblings_->push_back(this);
 }
 
-DialAttempt::~DialAttempt() { std::erase(siblings_, this); }
+DialAttempt::~DialAttempt() { std::erase(*siblings_, this); }
 
 void DialAttempt::phase(std::string_view phase, std::string_view detail) {
   if (is_unnamed(name_)) {

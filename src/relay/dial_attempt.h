@@ -2,6 +2,7 @@
 // where a request of its own is what wants it.
 #pragma once
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -15,8 +16,8 @@ namespace rex::relay {
 class DialAttempt : public Attempt {
  public:
   /// `token` is the request's progressToken, or null. `unasked`: no request wants it, and nobody is asked anything.
-  DialAttempt(std::vector<DialAttempt*>& siblings, std::string name, nlohmann::json token, rpc::Call& call,
-              bool unasked);
+  DialAttempt(std::shared_ptr<std::vector<DialAttempt*>> siblings, std::string name, nlohmann::json token,
+              rpc::Call& call, bool unasked);
   ~DialAttempt() override;
   DialAttempt(const DialAttempt&) = delete;
   DialAttempt& operator=(const DialAttempt&) = delete;
@@ -27,7 +28,7 @@ class DialAttempt : public Attempt {
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
-  std::vector<DialAttempt*>& siblings_;
+  std::shared_ptr<std::vector<DialAttempt*>> siblings_;
   std::string name_;
   nlohmann::json token_;
   rpc::Call& call_;

@@ -172,7 +172,7 @@ void Hosts::disconnect(const rpc::Connection& client, const std::string& name) {
     return;
   }
   const auto ended = found->second.names.extract(name);
-  for (DialAttempt* attempt : std::vector<DialAttempt*>(found->second.attempts)) {
+  for (DialAttempt* attempt : std::vector<DialAttempt*>(*found->second.attempts)) {
     if (attempt->name() == name) {
       attempt->cancel().request(Cancel::Wish::stop_work);
     }
@@ -283,6 +283,10 @@ Task<std::shared_ptr<Link>> Hosts::link_of_file(std::string name, rpc::Call& cal
     }
     if (link && link->state() == LinkState::connecting) {
       co_await await_dial(link, call);  // whose request may have been given up: then it is ours to dial
+      const std::shared_ptr<rpc::Connection> client = call.connection();
+      if (client->is_closed() || (unasked && find_name(client->number(), name) == nullptr)) {
+        throw cancelled(name);  // or nobody would end what is started now
+      }
       continue;
     }
     forget_ended(call.connection()->number());
@@ -322,7 +326,7 @@ void Hosts::end_of(const rpc::Connection& client) {
   if (known == clients_.end()) {
     return;
   }
-  for (DialAttempt* attempt : std::vector<DialAttempt*>(known->second.attempts)) {
+  for (DialAttempt* attempt : std::vector<DialAttempt*>(*known->second.attempts)) {
     attempt->cancel().request(Cancel::Wish::stop_work);
   }
   const std::map<std::string, Name> names = std::exchange(known->second.names, {});
@@ -359,7 +363,7 @@ void Hosts::forget_ended(std::uint64_t client) {
 /// Of a client that has ended; the last of its dials is the one that does it.
 void Hosts::forget(std::uint64_t client) {
   const auto known = clients_.find(client);
-  if (known != clients_.end() && known->second.attempts.empty()) {
+  if (known != clients_.end() && known->second.attempts->empty()) {
     clients_.erase(known);
   }
 }

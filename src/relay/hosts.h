@@ -88,7 +88,8 @@ class Hosts {
   struct Client {
     std::map<std::string, Name> names;  // at most max_hosts
     std::vector<std::string> via;
-    std::vector<DialAttempt*> attempts;  // under way
+    // Under way; one may outlive us.
+    std::shared_ptr<std::vector<DialAttempt*>> attempts = std::make_shared<std::vector<DialAttempt*>>();
   };
 
   Task<> dial(std::shared_ptr<Link> link, std::string name, nlohmann::json token, rpc::Call& call,
