@@ -257,6 +257,9 @@ Task<std::shared_ptr<Channel>> Hosts::channel(std::string name, rpc::Call& call)
       throw cancelled(name);
     }
     found = &clients_[number].names[name];
+    if (found->own && found->link) {
+      throw cancelled(name);  // the client has given the name to another meanwhile
+    }
     if (found->link != link) {
       found->link = link;
       found->own = false;

@@ -49,7 +49,7 @@ Task<> Hosts::dial_again(std::string name, rpc::Call& call, bool unasked) {
   } else {
     const std::shared_ptr<Link> link = co_await link_of_file(name, call, unasked);
     entry = find_name(client->number(), name);
-    if (entry == nullptr || entry->link == link) {
+    if (entry == nullptr || entry->own || entry->link == link) {
       co_return;
     }
     entry->link = link;
