@@ -16,6 +16,8 @@ constexpr std::size_t max_prompt_bytes = 4096;
 
 }  // namespace
 
+bool takes_news(const rpc::Connection& client) { return client.unsent_bytes() <= client.limits().onward_bytes; }
+
 DialAttempt::DialAttempt(std::shared_ptr<std::vector<DialAttempt*>> siblings, std::string name, json token,
                          rpc::Call& call, bool unasked)
     : siblings_(std::move(siblings)), name_(std::move(name)), token_(std::move(token)), call_(call), unasked_(unasked) {
@@ -25,7 +27,7 @@ DialAttempt::DialAttempt(std::shared_ptr<std::vector<DialAttempt*>> siblings, st
 DialAttempt::~DialAttempt() { std::erase(*siblings_, this); }
 
 void DialAttempt::phase(std::string_view phase, std::string_view detail) {
-  if (is_unnamed(name_)) {
+  if (is_unnamed(name_) || (unasked_ && !takes_news(*call_.connection()))) {
     return;
   }
   json status{{"host", name_}, {"state", phase == "install" ? "installing" : "connecting"}, {"phase", phase}};

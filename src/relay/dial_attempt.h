@@ -12,6 +12,9 @@
 
 namespace rex::relay {
 
+/// Whether a client that has not asked for it is told of a dial: one that does not read is spared it.
+bool takes_news(const rpc::Connection& client);
+
 /// Stands in `siblings`, its client's attempts, for as long as it lives.
 class DialAttempt : public Attempt {
  public:

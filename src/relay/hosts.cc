@@ -106,7 +106,8 @@ Task<> Hosts::dial(std::shared_ptr<Link> link, std::string name, json token, rpc
   if (connection->is_closed()) {
     forget(number);
   }
-  if (!is_unnamed(name) && (failure || !connection->is_closed())) {
+  const bool is_spared = unasked && healing && !takes_news(*connection);
+  if (!is_unnamed(name) && !is_spared && (failure || !connection->is_closed())) {
     connection->notify("host/status", status);
   }
   if (failure) {
