@@ -8,8 +8,9 @@ namespace rex::relay {
 /// How long this machine has been up, with the time that it slept, which Clock leaves out.
 Milliseconds boot_time();
 
-/// After a sleep a neighbour is given up when it has not answered for so long, where it would have longer else.
-inline constexpr Milliseconds patience_after_sleep{3'000};
+/// After a sleep a neighbour is given up when it has not answered for so long, where it would have longer else. Time
+/// enough for a network that wakes up with the machine: Wi-Fi takes some seconds.
+inline constexpr Milliseconds patience_after_sleep{15'000};
 
 /// Looks at a link from time to time. Whoever was stopped or asleep itself, or reads nothing, learns nothing from
 /// silence: that is no alarm. But a link that a sleep has outlived may be dead, so it is asked right after it.
