@@ -37,6 +37,8 @@ class Channel : public std::enable_shared_from_this<Channel>, public rpc::Servic
   void forward(const std::string& method, nlohmann::json params, const std::string& rest);
 
   void close();
+  /// Its link is not had again: each stream that the client has there is told to have ended, once.
+  void give_up(const Error& why);
   [[nodiscard]] bool is_open() const { return connection_ && !connection_->is_closed(); }
   /// Whether an attachment's id, as the client knows it, came through here.
   [[nodiscard]] bool knows(const std::string& attachment) const;

@@ -48,11 +48,15 @@ Task<> Channel::reach(std::string rest, rpc::Call& call) {
 Task<> Channel::watch(Self self, std::shared_ptr<rpc::Connection> connection) {
   co_await rpc::until_closed(connection);
   if (!self->client_->is_closed() && self->connection_ == connection) {
-    for (const auto& [attachment, stream] : self->holdings_.streams()) {
-      self->tell_ended(attachment, "", self->lost(*self->link_, true));
-    }
-    self->holdings_.forget_streams();
+    self->give_up(self->lost(*self->link_, true));
   }
+}
+
+void Channel::give_up(const Error& why) {
+  for (const auto& [attachment, stream] : holdings_.streams()) {
+    tell_ended(attachment, stream.host, why);
+  }
+  holdings_.forget_streams();
 }
 
 void Channel::tell_ended(const std::string& attachment, const std::string& host, const Error& why) {

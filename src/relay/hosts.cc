@@ -91,6 +91,7 @@ Task<> Hosts::dial(std::shared_ptr<Link> link, std::string name, json token, rpc
   const auto entry = names.find(name);
   const bool own = entry != names.end() && entry->second.link == link;
   const bool healing = failure && entry != names.end() && entry->second.healer != 0 && is_worth_another_dial(*failure);
+  const bool is_last = unasked && failure && !healing && entry != names.end() && entry->second.healer != 0;
   json status{{"host", name}, {"state", !failure ? "ready" : call.cancel() && !healing ? "closed" : "lost"}};
   if (failure) {
     status["detail"] = failure->message();
@@ -106,7 +107,8 @@ Task<> Hosts::dial(std::shared_ptr<Link> link, std::string name, json token, rpc
   if (connection->is_closed()) {
     forget(number);
   }
-  const bool is_spared = unasked && healing && !takes_news(*connection);
+  // Whoever dials unasked tells itself that it gives up.
+  const bool is_spared = is_last || (unasked && healing && !takes_news(*connection));
   if (!is_unnamed(name) && !is_spared && (failure || !connection->is_closed())) {
     connection->notify("host/status", status);
   }
@@ -277,7 +279,15 @@ Task<std::shared_ptr<Channel>> Hosts::channel(std::string name, rpc::Call& call)
 /// That the file says now: dialled if it is not up.
 Task<std::shared_ptr<Link>> Hosts::link_of_file(std::string name, rpc::Call& call, bool unasked) {
   for (;;) {
-    const std::optional<Known> host = known(name);
+    std::optional<Known> host;
+    try {
+      host = known(name);
+    } catch (const Error& error) {
+      if (unasked) {
+        throw host_unreachable("prepare", error.message());  // somebody may be writing the file: worth another try
+      }
+      throw;
+    }
     if (!host) {
       throw not_found(name);
     }

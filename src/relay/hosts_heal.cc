@@ -65,7 +65,12 @@ void Hosts::reached(const std::string& name, const std::shared_ptr<rpc::Connecti
   }
   spawn(client->executor(), follow(entry->link, name, client));
   if (entry->link->is_up() && entry->channel && entry->channel->holds()) {
-    open(clients_[client->number()], *entry, name, client);
+    try {
+      open(clients_[client->number()], *entry, name, client);
+    } catch (const Error& error) {
+      entry->channel->give_up(error);
+      throw;
+    }
   }
 }
 
@@ -96,6 +101,9 @@ Task<> Hosts::follow(std::shared_ptr<Link> link, std::string name, std::shared_p
         status["retryMs"] = entry->pause.most().count();
       }
       client->notify("host/status", status);
+      if (!again && entry != nullptr && entry->link == link && entry->channel) {
+        entry->channel->give_up(Error(Fault::HostLost, "host " + name + " was lost: " + link->reason()));
+      }
     }
     if (!link->is_up()) {
       break;
@@ -146,6 +154,10 @@ Task<> Hosts::heal(std::string name, std::shared_ptr<rpc::Connection> client) {
       entry = find_name(client->number(), name);
       if (entry != nullptr && entry->healer == healer) {
         entry->healer = 0;
+        client->notify("host/status", json{{"host", name}, {"state", "lost"}, {"detail", failure->message()}});
+        if (entry->channel) {
+          entry->channel->give_up(*failure);
+        }
       }
       co_return;
     }
