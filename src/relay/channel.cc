@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "relay/names.h"
+#include "relay/pause.h"
 
 namespace rex::relay {
 
@@ -19,16 +20,17 @@ bool is_news(std::string_view method) {
          method == "file/changed" || method == "attachment/ended" || method == "host/status";
 }
 
-std::string attachment_of(const json& payload) {
-  const auto id = payload.is_object() ? payload.find("attachment") : payload.end();
-  return id != payload.end() && id->is_string() ? id->get<std::string>() : "";
+std::string text(const json& payload, const char* member) {
+  const auto found = payload.is_object() ? payload.find(member) : payload.end();
+  return found != payload.end() && found->is_string() ? found->get<std::string>() : "";
 }
+
+std::string attachment_of(const json& payload) { return text(payload, "attachment"); }
 
 /// Of the name in `params`, from the neighbour.
 std::string path_named(const std::string& rest, const json& params) {
-  const auto name = params.find("name");
-  const std::string text = name != params.end() && name->is_string() ? name->get<std::string>() : "";
-  return rest.empty() ? text : rest + "/" + text;
+  const std::string name = text(params, "name");
+  return rest.empty() ? name : rest + "/" + name;
 }
 
 /// As the next hop must read it.
@@ -224,6 +226,10 @@ void Channel::deliver(const std::string& method, json params, std::uint64_t numb
   const std::string far = attachment_of(params);
   if (number != number_ || holdings_.is_nobodys(far)) {
     return;
+  }
+  if (method == "host/status" && text(params, "state") == "lost" && !params.contains("retryMs") &&
+      holdings_.missing_on(text(params, "host")) != nullptr) {
+    params["retryMs"] = longest_pause.count();  // the neighbour does not, but we ask it again
   }
   rewrite(params, name_, number, true);
   if (const std::optional<std::string> local = holdings_.local_id(far)) {
