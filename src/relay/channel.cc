@@ -50,11 +50,13 @@ void readdress(json& params, const std::string& rest) {
 /// A request without its answer: while it is, the far side may ask. What it did not ask is not kept for later.
 class Channel::UnderWay {
  public:
-  explicit UnderWay(Channel& channel) : channel_(channel) {
+  UnderWay(Channel& channel, std::string connects)
+      : channel_(channel), connects_(channel.connecting_.insert(std::move(connects))) {
     ++channel_.pending_;
     channel_.prompts_left_ += max_prompts;
   }
   ~UnderWay() {
+    channel_.connecting_.erase(connects_);
     --channel_.pending_;
     channel_.prompts_left_ = std::min(channel_.prompts_left_, channel_.pending_ * max_prompts);
   }
@@ -63,6 +65,7 @@ class Channel::UnderWay {
 
  private:
   Channel& channel_;
+  std::multiset<std::string>::iterator connects_;
 };
 
 void Channel::open(std::shared_ptr<Link> link, std::uint64_t number, const std::vector<std::string>& via) {
@@ -126,7 +129,7 @@ Task<json> Channel::forward(std::string method, json params, std::string rest, r
   readdress(params, rest);
   const bool lasts = method == "host/connect" || !ended_by(method).empty();
   json asked = lasts ? params : json();
-  const UnderWay under_way(*this);
+  const UnderWay under_way(*this, method == "host/connect" ? path_named(rest, params) : "");
   const std::shared_ptr<Link> link = link_;
   const std::shared_ptr<rpc::Connection> connection = connection_;
   const std::uint64_t number = number_;
@@ -202,6 +205,10 @@ Task<json> Channel::call(std::string method, json params, rpc::Call& call) {
   }
   if (!client_->peer_prompts() || prompts_left_ == 0) {
     throw Error(Fault::NotPermitted, "nobody can be asked now");
+  }
+  if (const std::string host = text(params, "host");
+      holdings_.missing_on(host) != nullptr && !connecting_.contains(host)) {
+    throw Error(Fault::NotPermitted, "it is dialled again without asking; host/connect asks");
   }
   --prompts_left_;
   rewrite(params, name_, number_, true);

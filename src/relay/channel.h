@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,7 @@ class Channel : public std::enable_shared_from_this<Channel>, public rpc::Servic
   std::shared_ptr<rpc::Connection> connection_;
   std::size_t pending_ = 0;  // requests of the client that have no answer yet
   std::size_t prompts_left_ = 0;
+  std::multiset<std::string> connecting_;  // the paths of its host/connect under way
   Continuity continuity_;
   Holdings holdings_;
   Event reached_;  // a name that is to be had again is, or is not
