@@ -3,6 +3,7 @@
 The far instances are programs of this machine that share its daemon sessions; a gate says whether they can be reached.
 """
 
+import json
 import os
 import random
 import signal
@@ -64,6 +65,14 @@ class HealCase(RelayCase):
             return info if info["state"] == "ready" else None
 
         return pid_of(until(ready))
+
+    def filed(self, **hosts):
+        """(rex, path): an instance with a file of hosts; each is an argv."""
+        config = self.own_folder / "config"
+        (config / "rex-rpc").mkdir(parents=True)
+        path = config / "rex-rpc" / "hosts.json"
+        path.write_text(json.dumps({"hosts": {name: {"argv": argv} for name, argv in hosts.items()}}))
+        return self.spawn(env=self.environment(XDG_CONFIG_HOME=str(config)), hops=0), path
 
     def kept(self, rex, host, **options):
         """A daemon session there."""
@@ -174,6 +183,16 @@ class Hosts(HealCase):
                 self.refused("HostNotFound", rex.call, "ping", host="a/b/c")
         self.assertGreaterEqual(len(self.dials(gate)), 3)
 
+    def test_a_name_behind_it_that_was_let_go_at_once_is_not_connected_again(self):
+        rex = self.near()
+        self.chain(rex, "a", "b")
+        connect = rex.start("host/connect", host="a", name="b", argv=[binary()])  # it is there: answered at once
+        rex.start("host/disconnect", host="a", name="b").result()
+        connect.result()
+        self.cut(rex, "a")
+        told(rex, host="a", state="ready")
+        self.refused("HostNotFound", rex.call, "ping", host="a/b")
+
     def test_a_name_behind_it_that_is_not_there_yet_holds_up_no_other(self):
         rex = self.near()
         argv, gate = self.gated()
@@ -274,6 +293,40 @@ class Output(HealCase):
         self.assertTrue(one.feed.idle(one.id))
         one.until(lambda: one.next >= len(whole) or one.ack())
         self.assertEqual(one.data, whole)
+
+    def test_what_is_acknowledged_while_it_is_asked_for_is_passed_on(self):
+        rex = self.near()
+        before, fifo = self.own_folder / "before", self.own_folder / "fifo"
+        os.mkfifo(fifo)
+        argv = self.fake(
+            "import pathlib",
+            "def attach(far, **more):",
+            "    answer(read(), {'attachment': far, 'offset': 0, 'info': {'createdAt': 'then'}, **more})",
+            f"before = pathlib.Path({str(before)!r})",
+            "hello()",
+            "if not before.exists():",
+            "    before.touch()",
+            "    attach('a1')",
+            "    output(0, 100)",
+            "    read()  # the first ack: it is lost right behind it",
+            "    sys.exit()",
+            "kept.append(read())",
+            "tell('session/event', attachment='none', event='asked', acked=kept[0]['params']['acked'])",
+            f"open({str(fifo)!r}).read()",
+            "attach('a2')",
+            "ack = read()",
+            "tell('session/event', attachment='a2', event=ack['method'], ack=ack['params'])",
+            "read()")
+        self.hop(rex, "a", argv=argv)
+        attachment = rex.call("session/attach", host="a", session="s", offset=0)["attachment"]
+        told(rex, "session/output", next=100)
+        rex.notify("session/ack", attachment=attachment, offset=50)
+        self.assertEqual(told(rex, "session/event", event="asked")["acked"], 50)
+        rex.notify("session/ack", attachment=attachment, offset=80)
+        rex.call("ping")  # it has been taken
+        fifo.write_text("go")
+        ack = told(rex, "session/event", attachment=attachment, event="session/ack")["ack"]
+        self.assertEqual(ack, {"attachment": "a2", "offset": 80})
 
     def test_what_the_journal_lost_meanwhile_is_an_exact_gap(self):
         rex = self.near()
@@ -496,11 +549,7 @@ class Events(HealCase):
 
     def test_a_host_of_the_file_is_dialled_again_while_something_streams_from_there(self):
         argv, gate = self.gated()
-        config = self.own_folder / "config"
-        (config / "rex-rpc").mkdir(parents=True)
-        (config / "rex-rpc" / "hosts.json").write_text(
-            '{"hosts": {"filed": {"argv": ["%s"]}, "idle": {"argv": ["%s"]}}}' % (argv[0], argv[0]))
-        rex = self.spawn(env=self.environment(XDG_CONFIG_HOME=str(config)), hops=0)
+        rex, _ = self.filed(filed=argv, idle=argv)
         session = self.kept(rex, "filed")
         one = Attached(self.feed(rex), session, host="filed", offset=0)
         rex.call("ping", host="idle")
@@ -510,6 +559,33 @@ class Events(HealCase):
         self.ran(self.near(), "", session, "echo on")
         one.until(lambda: one.data == b"on\n")
         self.assertNotIn("retryMs", self.cut(rex, "idle"))
+
+    def test_a_host_that_was_taken_out_of_the_file_is_given_up_and_told_so(self):
+        argv, gate = self.gated()
+        rex, path = self.filed(filed=argv)
+        attachment = rex.call("session/attach", host="filed", session=self.kept(rex, "filed"), offset=0)["attachment"]
+        gate.touch()
+        self.cut(rex, "filed")
+        path.write_text('{"hosts": {}}')
+        while "retryMs" in told(rex, host="filed", state="lost"):
+            pass
+        end = told(rex, "attachment/ended", attachment=attachment)
+        self.assertEqual((end["host"], end["type"]), ("filed", "HostNotFound"))
+        self.refused("HostNotFound", rex.call, "ping", host="filed")
+
+    def test_a_name_that_the_client_gives_to_another_stays_that_ones(self):
+        block, fifo = self.own_folder / "block", self.own_folder / "fifo"
+        os.mkfifo(fifo)
+        rex, _ = self.filed(filed=self.script(f"[ -e {block} ] && cat {fifo} >/dev/null; exec {binary()}"))
+        rex.call("session/attach", host="filed", session=self.kept(rex, "filed"))
+        block.touch()
+        self.cut(rex, "filed")
+        told(rex, host="filed", state="connecting")
+        self.hop(rex, "filed")
+        told(rex, host="filed", state="ready")
+        fifo.write_text("go\n")
+        told(rex, host="filed", state="ready")  # of the file, which nobody needs by now
+        self.assertEqual(rex.call("host/info", name="filed")["argv"], [binary()])
 
 
 if __name__ == "__main__":
