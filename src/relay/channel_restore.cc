@@ -115,9 +115,9 @@ Task<bool> Channel::restore_names(std::shared_ptr<rpc::Connection> connection) {
         all = false;
       } else {
         holdings_.name_is_gone(name.path);
-        client_->notify("host/status", json{{"host", host_behind(name_, name.path)},
-                                            {"state", "lost"},
-                                            {"detail", failure->message()}});
+        client_->notify(
+            "host/status",
+            json{{"host", host_behind(name_, name.path)}, {"state", "lost"}, {"detail", failure->message()}});
       }
     }
     reached_.notify();
