@@ -293,6 +293,10 @@ Task<std::shared_ptr<Link>> Hosts::link_of_file(std::string name, rpc::Call& cal
     }
     std::shared_ptr<Link> link = shared(name, host->target);
     if (link && link->is_up()) {
+      const Name* const before = find_name(call.connection()->number(), name);
+      if (before != nullptr && !before->own && before->link != link && !is_unnamed(name)) {
+        call.connection()->notify("host/status", json{{"host", name}, {"state", "ready"}});  // by another client's dial
+      }
       co_return link;
     }
     if (link && link->state() == LinkState::connecting) {

@@ -560,6 +560,21 @@ class Events(HealCase):
         one.until(lambda: one.data == b"on\n")
         self.assertNotIn("retryMs", self.cut(rex, "idle"))
 
+    def test_every_client_of_a_host_of_the_file_hears_that_it_is_there_again(self):
+        argv, gate = self.gated()
+        rex, _ = self.filed(filed=argv)
+        clients = [rex, self.peer(rex), self.peer(rex)]
+        session = self.kept(rex, "filed")
+        for client in clients:
+            client.call("session/attach", host="filed", session=session)
+        gate.touch()
+        self.cut(rex, "filed")
+        for client in clients[1:]:
+            self.assertEqual(told(client, host="filed", state="lost")["retryMs"], FIRST_PAUSE)
+        gate.unlink()
+        for client in clients:
+            told(client, host="filed", state="ready")
+
     def test_a_host_that_was_taken_out_of_the_file_is_given_up_and_told_so(self):
         argv, gate = self.gated()
         rex, path = self.filed(filed=argv)
