@@ -79,13 +79,19 @@ Task<nlohmann::json> answer_once(Memory memory, Handler handler, nlohmann::json 
   co_return co_await memory.keys->once<nlohmann::json>(*typed.key, std::move(digest), call.cancel(), std::move(first));
 }
 
+/// What came without a key is answered as ever.
+template <class M, class Handler>
+Task<nlohmann::json> answer_by_key(Memory memory, Handler handler, nlohmann::json params, rpc::Call& call) {
+  return has_key(params) ? answer_once<M>(memory, std::move(handler), std::move(params), call)
+                         : answer<M>(std::move(handler), std::move(params), call);
+}
+
 /// As `bind`, for a method that takes a `key`: with one its handler runs once, and what it answers is kept. What is in
 /// `memory` must outlive the table.
 template <class M, class Handler>
 void bind_once(rpc::MethodTable& table, Memory memory, Handler handler) {
   table.bind(std::string(M::name), [memory, handler](nlohmann::json params, rpc::Call& call) {
-    return has_key(params) ? answer_once<M>(memory, handler, std::move(params), call)
-                           : answer<M>(handler, std::move(params), call);
+    return answer_by_key<M>(memory, handler, std::move(params), call);
   });
 }
 

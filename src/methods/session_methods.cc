@@ -358,12 +358,12 @@ void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& 
     const auto handler = [&](wire::SessionCreateParams typed, rpc::Call& by) {
       return create(std::move(typed), by, sessions);
     };
-    return answer_once<wire::SessionCreate>(memory, handler, std::move(params), call);
+    return answer_by_key<wire::SessionCreate>(memory, handler, std::move(params), call);
   });
   table.bind(std::string(wire::SessionClose::name), [&](nlohmann::json params, rpc::Call& call) {
     const Memory memory{&keys, store_for_close(store, sessions, params)};
     const auto handler = [&](wire::SessionCloseParams typed, rpc::Call&) { return close(std::move(typed), sessions); };
-    return answer_once<wire::SessionClose>(memory, handler, std::move(params), call);
+    return answer_by_key<wire::SessionClose>(memory, handler, std::move(params), call);
   });
   // clang-format off
   bind<wire::SessionRun>(table, [&sessions, &keys, executor](wire::SessionRunParams params, rpc::Call& call) { return run(std::move(params), call, sessions, keys, executor); });
