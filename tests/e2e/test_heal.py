@@ -563,7 +563,7 @@ class Events(HealCase):
     def test_every_client_of_a_host_of_the_file_hears_that_it_is_there_again(self):
         argv, gate = self.gated()
         rex, _ = self.filed(filed=argv)
-        clients = [rex, self.peer(rex), self.peer(rex)]
+        clients = [rex, self.peer(rex)]
         session = self.kept(rex, "filed")
         for client in clients:
             client.call("session/attach", host="filed", session=session)
