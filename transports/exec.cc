@@ -33,8 +33,11 @@ class Complaints {
     self->close();
   }
 
-  /// What is kept may outlive the loop; the pipe may not.
-  void close() { pipe_.reset(); }
+  /// What is kept may outlive the loop; the pipe may not. What it holds by then is taken first.
+  void close() {
+    take();
+    pipe_.reset();
+  }
 
   /// What there is, each line made harmless.
   std::string told() {
