@@ -10,9 +10,9 @@ import inspect
 import os
 import typing as t
 
-from . import opening
+from . import opening, resuming
 from .connection import Connection
-from .errors import ConnectionLost
+from .errors import ConnectionLost, RexError
 from .errors_gen import HostLost, MethodNotFound, SessionEnded, SessionNotFound
 from .feeds import AsyncChanges, AsyncEvents, AsyncFeed, AsyncOutput
 from .methods_gen import AsyncHostMethods, AsyncSessionMethods, Progress
@@ -131,18 +131,27 @@ class AsyncRex(AsyncHost):
         cwd: t.Optional[str] = None,
         prompt: t.Optional[Prompt] = None,
         on_notification: t.Optional[Notified] = None,
+        resume: bool = False,
     ) -> None:
         """`program`: the rex-rpc to start (opening.find_program finds it); `argv`: any command that becomes one;
         `connect`: `unix:PATH` or `tcp:HOST:PORT`, the latter with the `token` of that server.
-        `on_notification` gets what belongs to no feed: host/status.
+        `on_notification` gets what belongs to no feed: host/status. `resume`: when the connection is lost, opens another
+        by the same means, connects the hosts again and goes on: feeds from where they were, requests that only read or
+        have a `key` once more. All else that is under way fails with ConnectionLost, as everything does after
+        resuming.PATIENCE_S.
         """
         super().__init__(self, "")
         self.feeds: t.Dict[str, AsyncFeed[t.Any]] = {}
         self._program, self._argv, self._connect, self._token = program, argv, connect, token
         self._env, self._cwd, self._prompt, self._notified = env, cwd, prompt, on_notification
+        self._resume = resume
         self._opened: t.Optional[opening.Opened] = None
         self._connection: t.Optional[Connection] = None
         self._server: t.Optional[InitializeResult] = None
+        self._hosts = resuming.Hosts()
+        self._patience = resuming.Patience()
+        self._reopening: t.Optional[asyncio.Task[None]] = None
+        self._held: t.List[AsyncFeed[t.Any]] = []  # of the lost connection, while another is being opened
 
     @property
     def server(self) -> InitializeResult:
@@ -152,26 +161,38 @@ class AsyncRex(AsyncHost):
 
     async def open(self) -> "AsyncRex":
         """FileNotFoundError: there is no program; OSError: nobody listens; RexError: it did not let us in."""
+        await self._connect_server()
+        return self
+
+    async def _connect_server(self) -> Connection:
         if self._connect:
-            self._opened = await opening.Opened.dial(self._connect)
+            opened = await opening.Opened.dial(self._connect)
         else:
             argv = self._argv or ([self._program, "serve", "--stdio"] if self._program else opening.default_argv())
-            self._opened = await opening.Opened.spawn(argv, self._env, self._cwd, apart=not self._argv)
-        self._connection = Connection(
-            self._opened.reader, self._opened.writer, self._serve, self._arrived, self._opened.last_words, self._lost
+            opened = await opening.Opened.spawn(argv, self._env, self._cwd, apart=not self._argv)
+        connection = Connection(
+            opened.reader, opened.writer, self._serve, self._arrived, opened.last_words, lambda lost: self._lost(connection, lost)
         )
         params: Params = {"protocolVersion": PROTOCOL_VERSION, "token": self._token}
         params["clientInfo"] = {"name": opening.python_name()}
         params["capabilities"] = {"prompt": bool(self._prompt)}
         if not self._connect and not self._argv:
             params["processId"] = os.getpid()  # a child of ours that has inherited the pipe keeps nothing alive
+        greeting = asyncio.ensure_future(connection.call("initialize", pack(params)))
         try:
-            self._server = await self.request("initialize", pack(params))
+            await asyncio.wait([greeting])  # a cancel of the call itself would wait for a word of the server's
+            if isinstance(greeting.exception(), ConnectionLost):
+                raise await connection.ended() or ConnectionLost("the server has ended", "unknown")  # with its last words
+            self._server = greeting.result()
         except BaseException:
-            await self.close()
+            await opened.end(opening.LAST_WORDS_S)  # what never greeted may not know how to end
+            await connection.close()
+            await asyncio.wait([greeting])
+            greeting.exception()  # is heard
             raise
-        self.notify_server("initialized", {})
-        return self
+        connection.notify("initialized", {})
+        self._connection, self._opened = connection, opened
+        return connection
 
     async def request(
         self,
@@ -180,10 +201,40 @@ class AsyncRex(AsyncHost):
         progress: t.Optional[Progress] = None,
         on_result: t.Optional[t.Callable[[t.Any], None]] = None,
     ) -> t.Any:
-        """Sends one request as it is."""
-        if not self._connection:
-            raise ConnectionLost("the client is not open", "no")
-        return await self._connection.call(method, params, progress, on_result)
+        """Sends one request as it is; where the connection is lost and resumed, again if that is safe."""
+        told: t.Optional[ConnectionLost] = None
+        progress = resuming.Unseen(progress) if progress and self._resume else progress
+        while True:
+            if self._reopening:
+                await asyncio.wait([self._reopening])
+            connection = self._connection
+            if not connection:
+                raise told or ConnectionLost("the client is not open", "no")
+            try:
+                result = await connection.call(method, params, progress, on_result)
+                self._hosts.answered(method, params)
+                return result
+            except ConnectionLost as lost:
+                told = told if told and told.executed != "no" else lost
+                if not self._resume or not resuming.may_repeat(method, params, lost.executed == "no"):
+                    raise told
+                await connection.ended()
+                if not self._reopening and self._connection in (connection, None):
+                    raise told
+            except RexError as error:
+                if told and told.executed != "no" and "key" in params and error.executed == "no":
+                    error.executed = error.data["executed"] = "unknown"  # as it speaks of the last time, not of the first
+                raise
+
+    async def leave(self, feed: AsyncFeed[t.Any]) -> None:
+        """The server shall tell it nothing more."""
+        del self.feeds[feed.attachment]
+        if self._connection:
+            try:
+                await self._connection.call(feed.closing, feed.host._here({"attachment": feed.attachment}))
+            except ConnectionLost:
+                if not self._resume:  # else that it ended so is nothing to tell
+                    raise
 
     def notify_server(self, method: str, params: Params) -> None:
         if self._connection:
@@ -191,17 +242,24 @@ class AsyncRex(AsyncHost):
 
     async def close(self) -> None:
         """Ends what belongs to this connection, and the server where it is our own."""
+        if self._reopening:
+            self._reopening.cancel()
+            await asyncio.wait([self._reopening])
+            self._reopening = None
         connection, self._connection = self._connection, None
         opened, self._opened = self._opened, None
+        self._hosts = resuming.Hosts()
         if connection and opened:
             try:
-                if self._server:
-                    await asyncio.wait_for(connection.call("shutdown", {}), opening.END_S)
-                    connection.notify("exit", {})
+                await asyncio.wait_for(connection.call("shutdown", {}), opening.END_S)
+                connection.notify("exit", {})
             except (ConnectionLost, asyncio.TimeoutError):
                 pass
             await connection.close()
-            await opened.end(opening.END_S if self._server else opening.LAST_WORDS_S)  # what never greeted may not know how
+            await opened.end()
+        self._held = [*self._held, *self.feeds.values()]
+        self.feeds = {}
+        self._end_held(ConnectionLost("the client was closed", "unknown"))
 
     async def __aenter__(self) -> "AsyncRex":
         return await self.open()
@@ -238,7 +296,69 @@ class AsyncRex(AsyncHost):
             del self.feeds[feed.attachment]
             feed.end(HostLost(f"host {host} was lost", {"host": host, "executed": "unknown"}))
 
-    def _lost(self, lost: ConnectionLost) -> None:
-        feeds, self.feeds = self.feeds, {}
-        for feed in feeds.values():
-            feed.end(lost)
+    def _lost(self, connection: Connection, lost: ConnectionLost) -> None:
+        if self._reopening:
+            return  # it sees for itself
+        self._held, self.feeds = list(self.feeds.values()), {}
+        if self._resume and connection is self._connection:
+            self._patience.lost()
+            self._reopening = asyncio.ensure_future(self._reopen(lost))
+        else:
+            self._end_held(lost)
+
+    def _end_held(self, lost: ConnectionLost) -> None:
+        held, self._held = self._held, []
+        for feed in held:
+            if not feed.is_told:
+                feed.end(lost)
+
+    async def _reopen(self, lost: ConnectionLost) -> None:
+        """Until a new connection has what the lost one had, or for as long as there is patience."""
+        try:
+            while self._patience.left() > 0:
+                await self._patience.pause()
+                self.feeds = {}
+                await self._hang_up()
+                try:
+                    connection = await asyncio.wait_for(self._connect_server(), max(self._patience.left(), 0))
+                    await self._restore(connection)
+                    self._patience.held()
+                    return
+                except (OSError, asyncio.TimeoutError, ConnectionLost):
+                    pass
+        except RexError:
+            pass  # it does not let us in again
+        finally:
+            self._reopening = None
+            self._end_held(lost)
+
+    async def _hang_up(self) -> None:
+        """Ends what is left of the lost connection, and its process, so that there are never two."""
+        opened, self._opened = self._opened, None
+        if opened and self._connection:
+            await opened.end(opening.LAST_WORDS_S)
+            await self._connection.close()
+
+    async def _restore(self, connection: Connection) -> None:
+        """Hosts that cannot be reached now are missing from then on; what was followed there has ended."""
+        for level in self._hosts.levels():
+            dialling = [asyncio.ensure_future(connection.call("host/connect", params)) for params in level]
+            try:
+                await asyncio.wait(dialling, timeout=max(self._patience.left(), 0))
+            finally:
+                for each in dialling:
+                    each.add_done_callback(lambda done: done.cancelled() or done.exception())
+                    each.cancel()
+        for feed in self._held:
+            params = feed.again()
+            try:
+                if params:
+                    await connection.call(feed.opening, feed.host._here(params), on_result=feed.opened)
+                if feed.is_told and feed.is_over:  # meanwhile
+                    await self.leave(feed)
+            except ConnectionLost:
+                raise
+            except RexError as error:
+                feed.end(error)
+        if connection.is_lost:
+            raise ConnectionLost("the new connection was lost, too", "no")

@@ -91,6 +91,15 @@ class Connection:
         if not self._lost:
             self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
+    @property
+    def is_lost(self) -> bool:
+        return self._lost is not None
+
+    async def ended(self) -> t.Optional[ConnectionLost]:
+        """Once `on_lost` has been told: what it was told."""
+        await asyncio.wait([self._reading])
+        return self._lost
+
     async def close(self) -> None:
         """Closes the streams; what is still under way fails with ConnectionLost."""
         self._writer.close()

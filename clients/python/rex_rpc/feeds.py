@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import typing as t
 
+from .errors_gen import SessionEnded
 from .packing import Params, data_of
 from .wire_gen import FileChangedParams, Gap, SessionEventParams
 
@@ -42,7 +43,8 @@ class AsyncFeed(t.Generic[T]):
         self.lost = 0  # how many were dropped because nobody read them
         self.attachment = ""
         self.path = host.path
-        self._host, self._opening, self._closing, self._params = host, opening, closing, params
+        self.opening, self.closing = opening, closing
+        self.host, self._params = host, params
         self._kept: t.Deque[T] = collections.deque()
         self._news = asyncio.Event()
         self._ended = False
@@ -52,19 +54,34 @@ class AsyncFeed(t.Generic[T]):
         """Once; nothing that happens behind the server's answer is missed."""
         if not self.attachment:
             try:
-                await self._host.open_feed(self._opening, self._params, self._opened)
+                await self.host.open_feed(self.opening, self._params, self.opened)
             except asyncio.CancelledError:
                 await self.close()
                 raise
 
-    def _opened(self, result: t.Any) -> None:
+    def opened(self, result: t.Any) -> None:
+        """The server's answer to the opening, the first or another over a new connection."""
         self.attachment = result["attachment"]
-        self._host.rex.feeds[self.attachment] = self
+        self.host.rex.feeds[self.attachment] = self
+
+    def again(self) -> t.Optional[Params]:
+        """The params that let it go on over a new connection; None: nothing does."""
+        return None if self._ended else {**self._params, "resumed": True}
+
+    @property
+    def is_over(self) -> bool:
+        return self._ended
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the connection that there is knows it."""
+        return self.host.rex.feeds.get(self.attachment) is self
 
     async def close(self) -> None:
-        if self._host.rex.feeds.pop(self.attachment, None) and not self._ended:
+        if self.attachment and not self._ended:
             self.end(None)
-            await self._host.call(self._closing, {"attachment": self.attachment})
+            if self.is_told:
+                await self.host.rex.leave(self)
 
     async def __aenter__(self: Feed) -> Feed:
         await self.open()
@@ -98,9 +115,10 @@ class AsyncFeed(t.Generic[T]):
         self._news.set()
 
     def end(self, error: t.Optional[Exception]) -> None:
-        self._ended = True
-        self._error = error
-        self._news.set()
+        if not self._ended:
+            self._ended = True
+            self._error = error
+            self._news.set()
 
 
 Feed = t.TypeVar("Feed", bound=AsyncFeed[t.Any])
@@ -114,13 +132,34 @@ class AsyncOutput(AsyncFeed[Chunk]):
 
     def __init__(self, host: "AsyncHost", params: Params) -> None:
         super().__init__(host, "session/attach", "session/detach", params)
-        self._consumed = -1
+        self._consumed, self._is_read = -1, False
+        self._next = -1  # where what comes next begins
+        self._created = ""  # which session it is, for others may have its name
+
+    def opened(self, result: t.Any) -> None:
+        super().opened(result)
+        created = result.get("info", {}).get("createdAt", "")
+        if not self._created:
+            self._created, self._next = created, result.get("offset", -1)
+            self._consumed = self._next
+        elif created != self._created:
+            self.end(SessionEnded("another session has its name by now", {"host": self.path, "executed": "unknown"}))
+        else:
+            self._acknowledge()  # what was consumed while there was nobody to be told
+
+    def again(self) -> t.Optional[Params]:
+        params = super().again()
+        return {**params, "offset": self._next, "acked": self._consumed} if params and self._next >= 0 else None
+
+    def _acknowledge(self) -> None:
+        if self.is_told:
+            self.host.notify("session/ack", {"attachment": self.attachment, "offset": self._consumed})
 
     async def __anext__(self) -> Chunk:
-        if self._consumed >= 0 and not self._ended:
-            self._host.notify("session/ack", {"attachment": self.attachment, "offset": self._consumed})
+        if self._is_read and not self._ended:
+            self._acknowledge()
         chunk = await super().__anext__()
-        self._consumed = chunk.next
+        self._consumed, self._is_read = chunk.next, True
         return chunk
 
     def arrive(self, method: str, params: Params) -> None:
@@ -128,8 +167,9 @@ class AsyncOutput(AsyncFeed[Chunk]):
             return
         if params["data"] or "gap" in params:
             self._keep(Chunk(params["offset"], params["next"], data_of(params), params.get("gap")))
+        self._next = params.get("next", -1)
         if params.get("eof"):
-            self._host.rex.feeds.pop(self.attachment, None)
+            self.host.rex.feeds.pop(self.attachment, None)
             self.end(None)
 
 

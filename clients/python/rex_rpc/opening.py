@@ -75,8 +75,12 @@ class Opened:
             os.close(out[1])
             os.close(err[1])
         assert process.stdin
-        reader, stdout = await pipe_reader(out[0])
-        errors, stderr = await pipe_reader(err[0])
+        try:
+            reader, stdout = await pipe_reader(out[0])
+            errors, stderr = await pipe_reader(err[0])
+        except BaseException:
+            process.kill()
+            raise
         opened = Opened(reader, process.stdin)
         opened._process = process
         opened._pipes = [stdout, stderr]

@@ -193,11 +193,12 @@ class Rex(Host):
         cwd: t.Optional[str] = None,
         prompt: t.Optional[aio.Prompt] = None,
         on_notification: t.Optional[aio.Notified] = None,
+        resume: bool = False,
     ) -> None:
         """As AsyncRex."""
         self._rex = aio.AsyncRex(
             program, argv=argv, connect=connect, token=token, env=env, cwd=cwd, prompt=prompt,
-            on_notification=on_notification,
+            on_notification=on_notification, resume=resume,
         )  # fmt: skip
         super().__init__(self._rex, LoopThread())
 
