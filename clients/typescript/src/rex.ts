@@ -1,195 +1,151 @@
-// One connection to an instance: spawned, or reached by a socket. Knows requests, notifications and ends, and of methods
-// only those of the connection itself.
-import { spawn, type ChildProcess } from "node:child_process";
-import { randomUUID } from "node:crypto";
-import { once } from "node:events";
-import { connect, type Socket } from "node:net";
-import type { Readable, Writable } from "node:stream";
-import { setImmediate as turn } from "node:timers/promises";
-import * as rpc from "vscode-jsonrpc/node";
+// A client: a connection to one instance, another where that is lost and `resume` says so, and what is heard over it.
 import { RexError } from "./error.js";
+import { Link, type CallOptions, type ConnectOptions, type SpawnOptions } from "./link.js";
+import { Hosts, mayRepeat, Patience, unseen } from "./resuming.js";
 import { Session } from "./session.js";
 import type * as wire from "./wire.gen.js";
 
-/** How long a process may take to end after `exit` before it is killed. */
-const exitPatienceMs = 5000;
-/** How long the pipes of a process that has ended are read on. */
-const pipePatienceMs = 1000;
-
-export interface ConnectOptions {
-  /** Answers what a host asks while it is dialled: a password, an OTP, whether a host key is right. A throw refuses. */
-  onPrompt?: (prompt: wire.HostPromptParams) => string | Promise<string>;
-  /** Who this is; shown to people. */
-  clientInfo?: wire.PeerInfo;
-  /** The token of `serve --token-file`, for TCP. */
-  token?: string;
-  /** Gives up the connecting. */
-  signal?: AbortSignal;
-}
-
-export interface SpawnOptions extends ConnectOptions {
-  /** The program; absent: $REX_RPC, else `rex-rpc` of the PATH. */
-  command?: string;
-  args?: string[];
-  cwd?: string;
-  env?: NodeJS.ProcessEnv;
-  /** Where its log goes. */
-  stderr?: "inherit" | "ignore" | ((text: string) => void);
-}
-
-type Progressing = { progressToken?: number | string };
-
-export interface CallOptions {
-  /** Stops what the request started, and rejects with RequestCancelled, which has the partial `result`. */
-  signal?: AbortSignal | undefined;
-  /** News of a run, a dial or a copy. */
-  onProgress?: ((value: wire.ProgressValue) => void) | undefined;
-}
-
 export type Handler<N extends keyof wire.ServerNotifications> = (params: wire.ServerNotifications[N]["params"]) => void;
+type Opening = "session/attach" | "session/subscribe" | "file/watch";
+type Closing = "session/detach" | "session/unsubscribe" | "file/unwatch";
+type Hear = (method: string, params: unknown) => void;
 
-class CountingReader extends rpc.StreamMessageReader {
-  count = 0;
-
-  override listen(callback: rpc.DataCallback): rpc.Disposable {
-    return super.listen((message) => {
-      this.count += 1;
-      callback(message);
-    });
-  }
-}
-
-/** Waits for a promise, but not for ever. */
-async function within(ms: number, promise: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  await Promise.race([promise, new Promise((resolve) => (timer = setTimeout(resolve, ms)))]);
-  clearTimeout(timer);
-}
-
-function hasExited(child: ChildProcess): boolean {
-  return child.exitCode !== null || child.signalCode !== null;
+/** What a server keeps telling; `id` is empty while no connection has it. */
+export interface Followed<M extends Opening = Opening> {
+  id: string;
+  /** Its answer over a new connection; false: it is not the same any more. */
+  again?(result: wire.Methods[M]["result"]): boolean;
+  /** It cannot go on. */
+  end?(error: RexError): void;
+  readonly method: M;
+  readonly closing: Closing;
+  /** What the request of its opening is now. */
+  params(): wire.Methods[M]["params"];
 }
 
 export class Rex {
-  /** What `initialize` gave: the machine, the version, the limits in force. */
-  readonly info!: wire.InitializeResult;
-  /** Settles, and never rejects, when the connection has ended: with why. */
+  /** Settles, and never rejects, when the connection has ended, and no other will be opened: with why. */
   readonly closed: Promise<string>;
 
-  private readonly connection: rpc.MessageConnection;
+  private link!: Link;
+  private settle!: (why: string) => void;
+  private reopening: Promise<void> | undefined;
   private readonly listeners = new Map<string, Set<(params: never) => void>>();
-  private ended: string | undefined;
-  private broken: string | undefined; // what came that is no message
+  private readonly followed = new Set<Followed>();
+  private readonly hosts = new Hosts();
+  private readonly closing = new AbortController();
+  private readonly patience = new Patience();
 
   private constructor(
-    private readonly input: Readable,
-    private readonly output: Writable,
-    private readonly child: ChildProcess | undefined,
-    private readonly whyEnded: () => string,
-    options: ConnectOptions,
+    private readonly open: (signal: AbortSignal | undefined, hear: Hear) => Promise<Link>,
+    private readonly resumes: boolean,
   ) {
-    const reader = new CountingReader(input);
-    reader.partialMessageTimeout = 0; // nobody asks, and its timer outlives a connection that breaks within a message
-    reader.onError((error) => {
-      if ("errno" in error) return; // of the stream, which closes by itself
-      this.broken ??= `the connection broke: ${error.message}`; // behind what is no message nothing can be one
-      this.end();
-    });
-    input.once("data", (data: Buffer) => {
-      if (/^c/i.test(data.toString("latin1", 0, 1))) return;
-      this.broken = `no rex-rpc answers but ${JSON.stringify(data.toString("utf8", 0, 200))}`; // and no header may ever end
-      this.end();
-    });
-    let handled = 0;
-    this.connection = rpc.createMessageConnection(reader, new rpc.StreamMessageWriter(output), rpc.NullLogger, {
-      messageStrategy: {
-        handleMessage: (message, next) => {
-          handled += 1;
-          return next(message);
-        },
-      },
-    });
-    this.closed = new Promise((resolve) => {
-      this.connection.onClose(async () => {
-        // The two directions end by themselves, and what was read is queued: no answer that came may become "closed".
-        if (!input.destroyed) await once(input, "close").catch(() => {});
-        output.destroy(); // an instance whose output has ended shall end
-        while (handled < reader.count) await turn();
-        if (child && !hasExited(child) && !this.broken) await within(pipePatienceMs, once(child, "exit"));
-        this.ended = this.broken ?? this.whyEnded();
-        this.connection.dispose();
-        resolve(this.ended);
-      });
-    });
-    this.connection.onRequest("host/prompt", async (prompt: wire.HostPromptParams) => {
-      if (!options.onPrompt) throw new rpc.ResponseError(-32601, "nobody is here to ask");
-      return { answer: await options.onPrompt(prompt) };
-    });
-    this.connection.onNotification((method, params) => {
-      for (const listener of [...(this.listeners.get(method) ?? [])]) listener(params as never);
-    });
-    this.connection.listen();
-    child?.on("error", () => {}); // of a kill; that it could not start was told to whoever spawned it
-    // Something that it started may hold its pipes open.
-    child?.once("exit", () => setTimeout(() => this.end(), pipePatienceMs).unref());
+    this.closed = new Promise((resolve) => (this.settle = resolve));
   }
 
   /** Starts an instance of one's own, which ends with this connection. */
-  static async spawn(options: SpawnOptions = {}): Promise<Rex> {
-    const command = options.command ?? process.env["REX_RPC"] ?? "rex-rpc";
-    const log = options.stderr ?? "inherit";
-    const child = spawn(command, options.args ?? [], {
-      cwd: options.cwd,
-      env: options.env,
-      stdio: ["pipe", "pipe", typeof log === "string" ? log : "pipe"],
-    });
-    if (typeof log === "function") child.stderr?.setEncoding("utf8").on("data", log);
-    try {
-      await once(child, "spawn");
-    } catch (error) {
-      throw RexError.closed(`cannot start ${command}: ${(error as Error).message}`);
-    }
-    const why = () => {
-      if (!hasExited(child)) return `${command} has closed its output`;
-      return `${command} has ended ${child.signalCode ? `by ${child.signalCode}` : `with ${child.exitCode}`}`;
-    };
-    return Rex.greet(new Rex(child.stdout!, child.stdin!, child, why, options), options);
+  static spawn(options: SpawnOptions = {}): Promise<Rex> {
+    return Rex.begin((changed, hear) => Link.spawn({ ...options, ...changed }, hear), options);
   }
 
   /** Connects to an instance that listens at `unix:PATH` or `tcp:127.0.0.1:PORT`. */
-  static async connect(address: string, options: ConnectOptions = {}): Promise<Rex> {
-    const [, path, host, port] = /^(?:unix:(.+)|tcp:(.+):(\d+))$/.exec(address) ?? [];
-    if (!path && !host) throw new TypeError(`not an address, unix:PATH or tcp:HOST:PORT: ${address}`);
-    const socket: Socket = path ? connect({ path }) : connect({ host: host!, port: Number(port) });
-    try {
-      await once(socket, "connect", options.signal ? { signal: options.signal } : {});
-    } catch (error) {
-      socket.destroy();
-      throw RexError.closed(`cannot connect to ${address}: ${(error as Error).message}`);
-    }
-    return Rex.greet(new Rex(socket, socket, undefined, () => `${address} has closed the connection`, options), options);
+  static connect(address: string, options: ConnectOptions = {}): Promise<Rex> {
+    return Rex.begin((changed, hear) => Link.connect(address, { ...options, ...changed }, hear), options);
   }
 
-  private static async greet(rex: Rex, options: ConnectOptions): Promise<Rex> {
-    const params: wire.InitializeParams = {
-      protocolVersion: "1.0",
-      clientInfo: options.clientInfo ?? { name: "rex-rpc for Node" },
-      capabilities: { prompt: options.onPrompt !== undefined },
-    };
-    if (options.token !== undefined) params.token = options.token;
-    const giveUp = () => rex.kill(); // a cancel would wait for an answer
-    if (options.signal?.aborted) giveUp();
-    options.signal?.addEventListener("abort", giveUp, { once: true });
-    try {
-      (rex as { info: wire.InitializeResult }).info = await rex.call("initialize", params);
-      await rex.notify("initialized", {});
-    } catch (error) {
-      rex.kill();
-      throw error;
-    } finally {
-      options.signal?.removeEventListener("abort", giveUp);
-    }
+  private static async begin(
+    open: (changed: { signal?: AbortSignal }, hear: Hear) => Promise<Link>,
+    options: ConnectOptions,
+  ): Promise<Rex> {
+    const rex = new Rex((signal, hear) => open(signal ? { signal } : {}, hear), options.resume ?? false);
+    rex.adopt(await rex.open(options.signal, rex.hear));
     return rex;
+  }
+
+  /** What `initialize` gave: the machine, the version, the limits in force. */
+  get info(): wire.InitializeResult {
+    return this.link.info;
+  }
+
+  private readonly hear: Hear = (method, params) => {
+    for (const listener of [...(this.listeners.get(method) ?? [])]) listener(params as never);
+  };
+
+  private adopt(link: Link): void {
+    this.link = link;
+    void link.closed.then((why) => this.lost(why));
+  }
+
+  private lost(why: string): void {
+    if (this.reopening) return; // it sees for itself
+    for (const each of this.followed) each.id = "";
+    if (!this.resumes || this.closing.signal.aborted) return this.settle(why);
+    this.patience.lost();
+    this.reopening = this.reopen(why);
+  }
+
+  /** Until a new connection has what the lost one had, or for as long as there is patience. */
+  private async reopen(why: string): Promise<void> {
+    const { patience, closing: { signal } } = this;
+    while (patience.left() > 0 && !signal.aborted) {
+      await patience.pause(signal);
+      if (signal.aborted) break;
+      for (const each of this.followed) each.id = "";
+      await this.link.gone(); // so that there are never two
+      const late = new AbortController();
+      const giveUp = () => late.abort();
+      const timer = setTimeout(giveUp, patience.left());
+      signal.addEventListener("abort", giveUp, { once: true });
+      try {
+        const link = await this.open(late.signal, this.hear);
+        this.adopt(link);
+        late.signal.addEventListener("abort", () => link.kill(), { once: true });
+        if (late.signal.aborted) link.kill();
+        await this.restore(link);
+        if (!link.isOver) {
+          patience.held();
+          this.reopening = undefined;
+          return;
+        }
+      } catch (error) {
+        if (error instanceof RexError && error.type !== "ConnectionClosed") break; // it does not let us in again
+      } finally {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", giveUp);
+      }
+    }
+    this.reopening = undefined;
+    this.settle(why);
+  }
+
+  /** As far as the new connection lives. Hosts that cannot be reached now are missing from then on. */
+  private async restore(link: Link): Promise<void> {
+    for (const level of this.hosts.levels()) {
+      await Promise.allSettled(level.map((params) => link.call("host/connect", params)));
+    }
+    for (const each of [...this.followed]) {
+      if (link.isOver) break;
+      try {
+        const result = await link.call(each.method, { ...each.params(), resumed: true });
+        each.id = result.attachment;
+        if (this.followed.has(each) && each.again?.(result) !== false) continue;
+        await this.give(each);
+        each.id = "";
+        this.drop(each, new RexError("another session has its name by now", 1103, "SessionEnded", "unknown", false));
+      } catch (error) {
+        if (error instanceof RexError && error.type !== "ConnectionClosed") this.drop(each, error);
+      }
+    }
+  }
+
+  private drop(followed: Followed, error: RexError): void {
+    if (this.followed.delete(followed)) followed.end?.(error);
+  }
+
+  /** It goes on over every new connection, until what this returns is called. */
+  follow<M extends Opening>(followed: Followed<M>): () => void {
+    this.followed.add(followed as unknown as Followed);
+    return () => void this.followed.delete(followed as unknown as Followed);
   }
 
   /** One request. Rejects with a RexError only; a command's failure is in the result. */
@@ -198,42 +154,42 @@ export class Rex {
     params: wire.Methods[M]["params"],
     options: CallOptions = {},
   ): Promise<wire.Methods[M]["result"]> {
-    if (this.ended !== undefined) throw RexError.closed(this.ended, "no");
-    const cancel = new rpc.CancellationTokenSource();
-    const abort = () => cancel.cancel();
-    if (options.signal?.aborted) {
-      throw new RexError("cancelled before it was sent", -32800, "RequestCancelled", "no", true);
-    }
-    options.signal?.addEventListener("abort", abort, { once: true });
-    let progress: rpc.Disposable | undefined;
-    let sent: wire.Methods[M]["params"] & Progressing = params;
-    if (options.onProgress) {
-      sent = { ...params, progressToken: randomUUID() };
-      progress = this.connection.onProgress(new rpc.ProgressType<wire.ProgressValue>(), sent.progressToken!, options.onProgress);
-    }
-    try {
-      return await this.connection.sendRequest(method, sent, cancel.token);
-    } catch (error) {
-      if (RexError.isAnswer(error)) throw RexError.from(error);
-      await within(pipePatienceMs, this.closed); // which knows why
-      throw RexError.closed(this.ended ?? this.broken ?? this.whyEnded());
-    } finally {
-      progress?.dispose();
-      options.signal?.removeEventListener("abort", abort);
-      cancel.dispose();
+    if (!this.resumes) return this.link.call(method, params, options);
+    const { signal, onProgress } = options;
+    const more = onProgress ? { signal, onProgress: unseen(onProgress) } : options;
+    const plain = params as Readonly<Record<string, unknown>>;
+    let told: RexError | undefined;
+    for (;;) {
+      if (this.reopening) {
+        const aborted = new Promise((resolve) => signal?.addEventListener("abort", resolve, { once: true }));
+        if (!signal?.aborted) await Promise.race([this.reopening, aborted]);
+        if (signal?.aborted) {
+          throw new RexError("cancelled without a connection", -32800, "RequestCancelled", told?.executed ?? "no", true);
+        }
+      }
+      const link = this.link;
+      try {
+        const result = await link.call(method, params, more);
+        this.hosts.answered(method, plain);
+        return result;
+      } catch (error) {
+        if (!(error instanceof RexError)) throw error;
+        if (error.type !== "ConnectionClosed") {
+          const isDoubtful = told?.executed === "unknown" && "key" in plain && error.executed === "no";
+          if (!isDoubtful) throw error; // else it speaks of the last time, not of the first
+          throw new RexError(error.message, error.code, error.type, "unknown", error.retryable, error.data);
+        }
+        if (told?.executed !== "unknown") told = error;
+        if (!mayRepeat(method, plain, error.executed === "no")) throw told;
+        await link.closed;
+        if (!this.reopening && this.link === link) throw told;
+      }
     }
   }
 
   /** A notification; it goes out in order with the calls. After the end it goes nowhere. */
-  async notify<N extends keyof wire.ClientNotifications>(
-    method: N,
-    params: wire.ClientNotifications[N]["params"],
-  ): Promise<void> {
-    try {
-      await this.connection.sendNotification(method, params);
-    } catch {
-      // The end may have come just now; `closed` tells of it.
-    }
+  notify<N extends keyof wire.ClientNotifications>(method: N, params: wire.ClientNotifications[N]["params"]): Promise<void> {
+    return this.link.notify(method, params);
   }
 
   /** Hears a notification; returns what ends that. */
@@ -258,54 +214,48 @@ export class Rex {
     params: wire.SessionSubscribeParams,
     handler: Handler<"session/event">,
   ): Promise<() => Promise<void>> {
-    const { attachment } = await this.call("session/subscribe", params);
-    const host = params.host ?? "";
+    const { attachment: id } = await this.call("session/subscribe", params);
+    const mine: Followed<"session/subscribe"> = {
+      id, method: "session/subscribe", closing: "session/unsubscribe", params: () => params,
+    };
     const off = this.on("session/event", (event) => {
-      if (event.attachment === attachment) handler(event);
+      if (event.attachment === mine.id) handler(event);
     });
-    return () => (off(), this.give("session/unsubscribe", { attachment, host }));
+    return this.followUntil(mine, off);
   }
 
   /** What changes under a path; returns what ends that. */
   async watch(params: wire.FileWatchParams, handler: Handler<"file/changed">): Promise<() => Promise<void>> {
-    const { attachment } = await this.call("file/watch", params);
-    const host = params.host ?? "";
+    const { attachment: id } = await this.call("file/watch", params);
+    const mine: Followed<"file/watch"> = { id, method: "file/watch", closing: "file/unwatch", params: () => params };
     const off = this.on("file/changed", (change) => {
-      if (change.attachment === attachment) handler(change);
+      if (change.attachment === mine.id) handler(change);
     });
-    return () => (off(), this.give("file/unwatch", { attachment, host }));
+    return this.followUntil(mine, off);
+  }
+
+  private followUntil<M extends Opening>(followed: Followed<M>, off: () => void): () => Promise<void> {
+    const forget = this.follow(followed);
+    return () => (off(), forget(), this.give(followed));
   }
 
   /** Ends an attachment, or finds that it has ended. */
-  async give(
-    method: "session/detach" | "session/unsubscribe" | "file/unwatch",
-    params: { attachment: string; host: string },
-  ): Promise<void> {
-    await this.call(method, params).catch(() => {});
+  async give<M extends Opening>(followed: Followed<M>): Promise<void> {
+    const params = { attachment: followed.id, host: followed.params().host ?? "" };
+    if (followed.id) await this.link.call(followed.closing, params).catch(() => {});
   }
 
   /** Ends this connection and all that is this client's, and waits until a spawned instance has gone. */
   async close(): Promise<void> {
-    const patience = setTimeout(() => this.kill(), exitPatienceMs);
-    if (this.ended === undefined) {
-      await this.call("shutdown", {}).catch(() => {});
-      await this.notify("exit", {});
-      if (!this.child) this.end();
-      await this.closed;
-    }
-    if (this.child && !hasExited(this.child)) await once(this.child, "exit");
-    clearTimeout(patience);
-  }
-
-  private end(): void {
-    this.output.destroy();
-    this.input.destroy();
+    this.closing.abort();
+    await this.reopening;
+    await this.link.close();
   }
 
   /** Ends the connection now; a spawned instance is killed, and its sessions end with it. */
   kill(): void {
-    this.child?.kill("SIGKILL");
-    this.end();
+    this.closing.abort();
+    this.link.kill();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,6 +1,7 @@
 // One session by its name, and one reader's stream of it. Knows the connection only as something that calls and hears.
 import { RexError } from "./error.js";
-import type { CallOptions, Handler, Rex } from "./rex.js";
+import type { CallOptions } from "./link.js";
+import type { Followed, Handler, Rex } from "./rex.js";
 import { errorCodes } from "./wire.gen.js";
 import type * as wire from "./wire.gen.js";
 
@@ -73,8 +74,8 @@ export class Session {
     params: Of<wire.SessionAttachParams> = {},
     onEvent?: Handler<"session/event">,
   ): Promise<Attachment> {
-    const { attachment, info } = await this.rex.call("session/attach", { ...params, ...this.at });
-    return new Attachment(this.rex, attachment, this.host, info, onEvent);
+    const asked = { ...params, ...this.at };
+    return new Attachment(this.rex, asked, await this.rex.call("session/attach", asked), onEvent);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -99,32 +100,44 @@ export interface Output {
  * `window` bytes are kept here. It ends with the session, by `detach`, or by leaving the loop; a connection that breaks
  * is thrown as ConnectionClosed, a host that is lost for good as HostLost; one that is dialled again, it waits for.
  */
-export class Attachment implements AsyncIterableIterator<Output> {
+export class Attachment implements AsyncIterableIterator<Output>, Followed<"session/attach"> {
+  /** Of this connection; another over the next one, empty while there is none. */
+  id: string;
+  /** The session as it was when this began. */
+  readonly info: wire.SessionInfo;
+  readonly method = "session/attach";
+  readonly closing = "session/detach";
+
   private readonly pieces: Output[] = [];
   private readonly decoder = new TextDecoder("utf-8");
   private readonly offs: (() => void)[];
   private wake: () => void = () => {};
   private unacknowledged = -1;
+  private offset: number | undefined; // of what comes next
+  private acked: number | undefined;
   private over = false;
   private failure: RexError | undefined;
 
   constructor(
     private readonly rex: Rex,
-    readonly id: string,
-    private readonly host: string,
-    /** The session as it was when this began. */
-    readonly info: wire.SessionInfo,
+    private readonly asked: wire.SessionAttachParams,
+    { attachment, info, offset }: wire.SessionAttachResult,
     onEvent?: Handler<"session/event">,
   ) {
+    this.id = attachment;
+    this.info = info;
+    this.offset = this.acked = offset;
+    const host = asked.host ?? "";
     this.offs = [
+      rex.follow(this),
       rex.on("session/output", (output) => {
-        if (output.attachment === id) this.take(output);
+        if (output.attachment === this.id) this.take(output);
       }),
       rex.on("session/event", (event) => {
-        if (event.attachment === id) onEvent?.(event);
+        if (event.attachment === this.id) onEvent?.(event);
       }),
       rex.on("attachment/ended", ({ attachment, reason }) => {
-        if (attachment === id) this.end(new RexError(reason, errorCodes.HostLost, "HostLost", "unknown", true));
+        if (attachment === this.id) this.end(new RexError(reason, errorCodes.HostLost, "HostLost", "unknown", true));
       }),
       rex.on("host/status", ({ host: lost = "", state, detail, retryMs }) => {
         const isOver = state === "closed" || (state === "lost" && retryMs === undefined); // else it goes on by itself
@@ -136,17 +149,35 @@ export class Attachment implements AsyncIterableIterator<Output> {
     void rex.closed.then((why) => this.end(RexError.closed(why)));
   }
 
+  params(): wire.SessionAttachParams {
+    const { asked, offset, acked } = this;
+    return { ...asked, ...(offset !== undefined && { offset }), ...(acked !== undefined && { acked }) };
+  }
+
+  again({ info }: wire.SessionAttachResult): boolean {
+    if (info.createdAt !== this.info.createdAt || this.offset === undefined) return false;
+    this.acknowledge(this.acked); // what was consumed while there was nobody to be told
+    return true;
+  }
+
+  private acknowledge(offset: number | undefined): void {
+    this.acked = offset;
+    const { id: attachment, asked: { host = "" } } = this;
+    if (attachment && offset !== undefined) void this.rex.notify("session/ack", { attachment, offset, host });
+  }
+
   private take(output: wire.SessionOutputParams): void {
     if (output.data.length > 0 || output.gap) {
       const bytes = Buffer.from(output.data, output.encoding === "base64" ? "base64" : "utf8");
       const { offset, next, gap } = output;
       this.pieces.push({ bytes, text: this.decoder.decode(bytes, { stream: true }), offset, next, ...(gap && { gap }) });
     }
+    this.offset = output.next;
     if (output.eof) this.end();
     this.wake();
   }
 
-  private end(failure?: RexError): void {
+  end(failure?: RexError): void {
     if (this.over) return;
     this.over = true;
     this.failure = failure;
@@ -156,9 +187,8 @@ export class Attachment implements AsyncIterableIterator<Output> {
 
   async next(): Promise<IteratorResult<Output>> {
     if (this.unacknowledged >= 0) {
-      const { id: attachment, host, unacknowledged: offset } = this;
+      if (!this.over) this.acknowledge(this.unacknowledged);
       this.unacknowledged = -1;
-      if (!this.over) void this.rex.notify("session/ack", { attachment, offset, host });
     }
     while (this.pieces.length === 0 && !this.over) {
       await new Promise<void>((resolve) => (this.wake = resolve));
@@ -176,7 +206,7 @@ export class Attachment implements AsyncIterableIterator<Output> {
   async detach(): Promise<void> {
     if (this.over) return;
     this.end();
-    await this.rex.give("session/detach", { attachment: this.id, host: this.host });
+    await this.rex.give(this);
   }
 
   async return(): Promise<IteratorResult<Output>> {

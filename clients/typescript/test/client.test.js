@@ -181,7 +181,7 @@ test("answers that came before the end are answers", async (t) => {
   const rex = await instance(t);
   const reads = Array.from({ length: 300 }, () => rex.call("file/read", { path: "/etc/passwd" }));
   await rex.notify("$/cancelRequest", { id: "none" }); // written behind all of them
-  /** @type {any} */ (rex).output.end(); // an instance answers what it has read, and ends
+  /** @type {any} */ (rex).link.output.end(); // an instance answers what it has read, and ends
   for (const answer of await Promise.all(reads)) assert.ok(answer.size > 0);
   assert.match(await rex.closed, /has ended with 0/);
 });
