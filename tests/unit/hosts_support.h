@@ -65,6 +65,7 @@ inline Task<transports::Child> fork_and_exec(Executor executor, std::vector<std:
     }
     return transports::Ending{forked->status == 0, "exited with " + std::to_string(WEXITSTATUS(forked->status))};
   };
+  child.is_gone = [forked] { return forked->ended; };
   co_return child;
 }
 
