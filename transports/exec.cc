@@ -101,14 +101,13 @@ struct Running {
   }
 
   /// What it leads to may have to end in order too: whoever removes a container goes on behind the program.
-  static Task<> bid_farewell(Executor executor, std::shared_ptr<Running> self) {
-    const TimePoint deadline = Clock::now() + farewell;
-    co_await self->wait(executor, farewell);
-    Waiter waiter(executor);
-    while (!self->child.is_gone() && Clock::now() < deadline) {
-      co_await waiter.until(std::min(deadline, Clock::now() + farewell_look));
+  static void bid_farewell(std::shared_ptr<Running> self, std::shared_ptr<Timer> timer, TimePoint deadline) {
+    if (self->child.is_gone() || Clock::now() >= deadline) {
+      self->let_go();
+      return;
     }
-    self->let_go();
+    timer->expires_after(farewell_look);
+    timer->async_wait([self, timer, deadline](const std::error_code&) { bid_farewell(self, timer, deadline); });
   }
 
   std::string last_words() {
@@ -149,7 +148,8 @@ class ProgramTransport final : public Transport {
   void close() override {
     pipes_->close();
     if (running_) {
-      spawn(executor_, Running::bid_farewell(executor_, std::exchange(running_, nullptr)));
+      Running::bid_farewell(std::exchange(running_, nullptr), std::make_shared<Timer>(executor_),
+                            Clock::now() + farewell);
     }
   }
 
