@@ -103,7 +103,7 @@ class Attached:
         self.id, self.info = answer["attachment"], answer["info"]
         self.start = self.next = params.get("offset", self.info["next"])
         self.exact = params.get("newline", "terminal" if params.get("role") == "writer" else "raw") == "raw"
-        self.data = b""
+        self.data = bytearray()  # bytes would be copied whole for each piece
         self.gaps = []
         self.pieces = []
         self.events = []
