@@ -325,8 +325,8 @@ KeyStore* store_for_create(KeyStore& store, const nlohmann::json& params) {
 
 KeyStore* store_for_close(KeyStore& store, const shell::Sessions& sessions, const nlohmann::json& params) {
   const nlohmann::json name = params.value("session", nlohmann::json());
-  const bool is_here = name.is_string() && sessions.contains(name.get_ref<const std::string&>());
-  return is_here && sessions.find(name)->info().lifetime != shell::Lifetime::daemon ? nullptr : &store;
+  const bool looks = has_key(params) && name.is_string() && sessions.contains(name.get_ref<const std::string&>());
+  return looks && sessions.find(name)->info().lifetime != shell::Lifetime::daemon ? nullptr : &store;
 }
 
 /// Its own; what other processes keep comes as they wrote it.
