@@ -137,10 +137,11 @@ class Copies(RexCase):
             self.assertEqual(there["data"], "x")
 
     def test_a_copy_that_is_cancelled_or_whose_client_goes_leaves_no_half_of_a_file(self):
-        source = self.folder / "source"
+        source = self.folder / "source"  # it takes ten times as long as the first word of progress
+        part = os.urandom(4 * MEGABYTE)
         with open(source, "wb") as file:
-            for _ in range(32):
-                file.write(os.urandom(4 * MEGABYTE))
+            for _ in range(256):
+                file.write(part)
         for hops in (0, 2):
             for leaves in (False, True):
                 with self.subTest(hops=hops, leaves=leaves), Rex(hops=hops) as rex:
