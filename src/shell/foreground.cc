@@ -2,11 +2,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -138,7 +140,7 @@ class Judge {
       look_at_threads(process, terminal, belongs ? Block::read : Block::several, foreground, best);
     }
     look_.stopped = members != 0 && (members == stopped || (best.block == Block::child && waits_for_stopped(has_it)));
-    if (members == 0 && best.block == Block::elsewhere) {  // hidden from us (hidepid)
+    if (members == 0 && best.block == Block::elsewhere && is_hidden(group)) {
       best.pid = best.thread = group;
       best.block = Block::refused;
     }
@@ -153,6 +155,14 @@ class Judge {
   }
 
  private:
+  /// Whether there are processes of that group that we are not shown (hidepid); else it is over, and who made it has
+  /// not waited for it or not taken the terminal back yet.
+  [[nodiscard]] bool is_hidden(pid_t group) const {
+    const bool is_seen =
+        std::any_of(family_.begin(), family_.end(), [group](const auto& each) { return each.second.group == group; });
+    return !is_seen && group > 0 && (kill(-group, 0) == 0 || errno != ESRCH);
+  }
+
   /// Keys are read in one thread and passed on in another: docker exec -it. A program that asks for a line while its
   /// other threads wait for their sockets (terraform) does wait for the line.
   [[nodiscard]] bool has_foreign_sibling(const ThreadState& reader) const {

@@ -57,6 +57,9 @@ READING = {
     "script": ("script -qc cat /dev/null", ["script"], {"kind": "line", "command": "cat"}),
     "setsid -w": ("setsid -w cat", ["setsid"], {"kind": "line", "command": "cat"}),
 }
+# A job that is over although the terminal is still its own: its shell has not come to that yet.
+OVER = ("python3 -c 'import os, signal, time; signal.signal(signal.SIGTTOU, signal.SIG_IGN); child = os.fork(); "
+        'child or (os.setpgid(0, 0), os.tcsetpgrp(0, os.getpid()), os.execvp("stty", ["stty", "-echo"])); %stime.sleep(60)\'')
 NEITHER = {
     "sleep": ("sleep 60", []),
     "make -j": ("make -s -j4 -f {home}/Makefile", ["make"]),
@@ -70,6 +73,8 @@ NEITHER = {
     "a pipe that nobody writes": ("mkfifo p$$; cat p$$", []),
     "wait": ("sleep 60 & wait", []),
     "keys left unread": ("stty -echo; sleep 60; stty echo", []),
+    "a job that is over, not waited for": (OVER % "", []),
+    "a job that is over, its terminal not taken back": (OVER % "os.waitpid(child, 0); ", []),
     "progress": ("while sleep 0.05; do printf .; done", []),
 }
 EITHER = {
