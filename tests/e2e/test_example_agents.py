@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 from rig import binary
@@ -31,8 +32,8 @@ hello an agent
 class ExampleAgents(unittest.TestCase):
     maxDiff = None
 
-    def says_the_same(self, *argv):
-        env = {**os.environ, "REX_RPC": os.path.abspath(binary())}
+    def says_the_same(self, *argv, **environment):
+        env = {**os.environ, "REX_RPC": os.path.abspath(binary()), **environment}
         done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=60, check=False)
         self.assertEqual((done.stdout, done.returncode), (TRANSCRIPT, 0), done.stderr)
 
@@ -43,6 +44,11 @@ class ExampleAgents(unittest.TestCase):
     @unittest.skipUnless(shutil.which("lua5.4"), "cannot run here: no lua5.4")
     def test_an_agent_in_lua(self):
         self.says_the_same("lua5.4", EXAMPLES / "agent.lua")
+
+    @unittest.skipUnless(shutil.which("go"), "cannot run here: no go")
+    def test_an_agent_in_go(self):
+        with tempfile.TemporaryDirectory(prefix="rex-go-", dir="/tmp") as cache:
+            self.says_the_same("go", "run", EXAMPLES / "agent.go", GOCACHE=cache)
 
 
 if __name__ == "__main__":
