@@ -3,15 +3,18 @@
 Needs the package openhands, whose classes these are; `install()` puts this one where OpenHands looks for its own. What
 differs from theirs: a command is run as it was given, any number of lines; no output is lost between two calls; a
 program that waits for input is told at once, not after a time of silence; a shell that ends is a result, and the next
-command has a new one; what a command prints can fake nothing. `py_interpreter_path` stays empty, as only asking the shell
-behind its user's back would tell.
+command has a new one; what a command prints can fake nothing. A here-document may be typed line by line, as inputs, and is
+run when its last line is there; any other unfinished text is told as the syntax error that it is. `py_interpreter_path`
+stays empty, as only asking the shell behind its user's back would tell.
 """
 
 from __future__ import annotations
 
 import base64
 import importlib
+import math
 import os
+import re
 import time
 import typing as t
 import uuid
@@ -27,6 +30,8 @@ from .wire_gen import Condition, ResourceLimits, RunResult
 
 OUTPUT_BYTES = 1 << 20  # of one observation; head and tail are kept, and what is cut is counted
 STARTUP_MS = 60_000  # conda and the like take their time, on a busy machine more of it
+# What bash says of a text that ends within a here-document.
+NO_END = re.compile(r"warning: here-document at line \d+ delimited by end-of-file")
 GOES_ON = "[Below is the output of the previous command.]\n"
 STILL_RUNNING = (BashCommandStatus.NO_CHANGE_TIMEOUT, BashCommandStatus.HARD_TIMEOUT)
 
@@ -55,7 +60,7 @@ class BashSession:
         return_on_input: bool = True,
     ) -> None:
         """`username` is part of the session's name and no more: who a command runs as is a matter of the `host`.
-        `max_memory_mb` holds. Without `return_on_input` a program that waits for input is told after the time of silence.
+        `max_memory_mb` holds. Without `return_on_input` what waits for input is told after the time of silence.
         """
         self.NO_CHANGE_TIMEOUT_SECONDS = no_change_timeout_seconds
         self.work_dir = os.fspath(work_dir)
@@ -68,6 +73,7 @@ class BashSession:
         self._return_on_input = return_on_input
         self._initialized = self._closed = False
         self._cwd = os.path.abspath(self.work_dir)
+        self._begun = ""  # a text whose here-document has not ended: nothing of it has been run
         self._seen = 0  # what of the session's output has been told
 
     def initialize(self) -> None:
@@ -99,13 +105,15 @@ class BashSession:
         if not self._initialized:
             raise RuntimeError("the session is not initialized")
         empty, prefix = not action.command.strip(), ""
+        if self._begun:
+            return self._go_on(action, empty)
         if self.prev_status in STILL_RUNNING:
             ended = self._ended()
             if ended and (action.is_input or empty):
                 late = "" if empty else "[The command had ended before this input, which was not typed.]\n"
                 return self._completed(action, ended, late, self._output(ended["next"]))
             if action.is_input and not empty and not is_special_key(action.command):
-                return self._run(action, interactive=True)
+                return self._run(action, action.command.rstrip("\n"), interactive=True)
             if action.is_input or empty:
                 return self._watch(action)
             if not ended:
@@ -114,16 +122,43 @@ class BashSession:
         elif action.is_input or empty:
             doing = "retrieve logs from" if empty else "interact with"
             return CmdOutputObservation(f"ERROR: No previous running command to {doing}.", command="")
-        return self._run(action, prefix)
+        if self._wants_more(action.command):
+            self._begun = action.command
+            return self._awaits_line(action, prefix)
+        return self._run(action, action.command, prefix)
 
     # ------------------------------------------------------------ what is done
 
-    def _run(self, action: CmdRunAction, prefix: str = "", interactive: bool = False) -> CmdOutputObservation:
+    def _wants_more(self, text: str) -> bool:
+        """Whether a here-document of it has not ended, by the word of a bash that runs nothing."""
+        if "<<" not in text:
+            return False
+        said = self._rex.host(self._path).process_run(["bash", "-n"], stdin=text + "\n", env={"LC_ALL": "C"})
+        return said["exitCode"] == 0 and bool(NO_END.search(said["stderr"]))
+
+    def _go_on(self, action: CmdRunAction, empty: bool) -> CmdOutputObservation:
+        """One more line of a here-document; C-c gives it up, C-d ends it where it is."""
+        key = action.command.strip() if is_special_key(action.command) else ""
+        if not action.is_input and not empty:
+            return self._refused(action.command)
+        if key == "C-c":
+            self._begun, self.prev_status = "", BashCommandStatus.COMPLETED
+            suffix = "\n[The here-document was given up, and nothing of the command was run. CTRL+C was sent.]"
+            metadata = CmdOutputMetadata(exit_code=130, working_dir=self._cwd, suffix=suffix)
+            return self._observation("", action.command, metadata, action.hidden)
+        if not key and not empty:
+            self._begun += "\n" + action.command
+        if key != "C-d" and self._wants_more(self._begun):
+            return self._awaits_line(action, GOES_ON)
+        text, self._begun = self._begun, ""
+        return self._run(action, text)
+
+    def _run(self, action: CmdRunAction, text: str, prefix: str = "", interactive: bool = False) -> CmdOutputObservation:
         """A command for the shell, or a line for the program that runs."""
         started = time.monotonic()
         before = self._output(self.session.info()["next"]) if interactive else ""
         result = self.session.run(
-            action.command.rstrip("\n") if interactive else action.command,
+            text,
             interactive=interactive,
             waitMs=milliseconds(action.timeout),
             quietMs=None if action.blocking else self._quiet,
@@ -141,7 +176,7 @@ class BashSession:
             content, self._seen = content + result["output"], result["next"]
         if result["state"] in ("running", "waitingInput"):
             hard = bool(action.timeout) and time.monotonic() - started >= (action.timeout or 0)
-            waits = result["state"] == "waitingInput"
+            waits = "input" if result["state"] == "waitingInput" else ""
             return self._unfinished(action, content, hard, waits, GOES_ON if interactive else prefix)
         return self._completed(action, result, prefix, content)
 
@@ -162,7 +197,7 @@ class BashSession:
             return self._completed(action, met["result"], "", self._output(met["result"]["next"]))
         hard = until is not None and time.monotonic() >= until
         content = self._output(self.session.info()["next"])
-        return self._unfinished(action, content, hard, met["met"] == 1 and len(asked) == 2, GOES_ON)
+        return self._unfinished(action, content, hard, "input" if met["met"] == 1 and len(asked) == 2 else "", GOES_ON)
 
     def _at_most(self, action: CmdRunAction, until: t.Optional[float]) -> t.Optional[int]:
         times = [time_ for time_ in (left(until), None if action.blocking else self._quiet) if time_ is not None]
@@ -195,13 +230,21 @@ class BashSession:
         )
         return self._observation(content, action.command, metadata, action.hidden)
 
-    def _unfinished(self, action: CmdRunAction, content: str, hard: bool, waits: bool, prefix: str) -> CmdOutputObservation:
+    def _awaits_line(self, action: CmdRunAction, prefix: str) -> CmdOutputObservation:
+        if self._return_on_input:
+            return self._unfinished(action, "", False, "the rest of its here-document", prefix)
+        silence = min(self._quiet, milliseconds(action.timeout) or self._quiet)
+        time.sleep(silence / 1000)
+        return self._unfinished(action, "", silence < self._quiet, "", prefix)
+
+    def _unfinished(self, action: CmdRunAction, content: str, hard: bool, waits: str, prefix: str) -> CmdOutputObservation:
+        """`waits`: for what, if it is known that it waits."""
         self.prev_status = BashCommandStatus.HARD_TIMEOUT if hard else BashCommandStatus.NO_CHANGE_TIMEOUT
         why = f"has no new output after {self.NO_CHANGE_TIMEOUT_SECONDS} seconds"
         if hard:
             why = f"timed out after {action.timeout} seconds"
         elif waits:
-            why = "waits for input"
+            why = f"waits for {waits}"
         metadata = CmdOutputMetadata(prefix=prefix, suffix=f"\n[The command {why}. {TIMEOUT_MESSAGE_TEMPLATE}]")
         return self._observation(content, action.command, metadata, action.hidden)
 
@@ -250,7 +293,8 @@ def is_special_key(command: str) -> bool:
 
 
 def left(until: t.Optional[float]) -> t.Optional[int]:
-    return None if until is None else max(0, int((until - time.monotonic()) * 1000))
+    """In ms and not rounded down, so that the time has passed when they have."""
+    return None if until is None else max(0, math.ceil((until - time.monotonic()) * 1000))
 
 
 def milliseconds(seconds: t.Optional[float]) -> t.Optional[int]:
