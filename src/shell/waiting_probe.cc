@@ -51,6 +51,13 @@ bool has_unread_output(int master) {
   return poll(&output, 1, 0) == 1 && (output.revents & POLLIN) != 0;
 }
 
+/// Brings what was typed to its reader, if that lies in the kernel's buffer still: a worker does it when there is time,
+/// 124 ms later on a busy machine, and until then the reader sleeps beside an empty queue.
+void deliver_input(int slave) {
+  pollfd input{slave, POLLIN, 0};
+  poll(&input, 1, 0);
+}
+
 bool same_reader(const ForegroundLook& a, const ForegroundLook& b) {
   const bool both_poll = a.best.block >= Block::several && b.best.block >= Block::several;
   return a.best.thread == b.best.thread && a.best.thread != 0 && (both_poll || a.best.block == b.best.block) &&
@@ -114,6 +121,7 @@ Clock::duration WaitingProbe::look(TimePoint now) {
   if (verdict_ != Verdict::unsettled && now - last_at_ < full_look_interval && is_as_before(master_, last_)) {
     return pause(now);
   }
+  deliver_input(slave_);
   ForegroundLook next = look_at_foreground(master_, terminal_, root_, began_);
   cost_ = Clock::now() - now;
   judge(next, now);

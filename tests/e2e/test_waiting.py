@@ -7,11 +7,12 @@ would come back the moment anything was claimed.
 import os
 import pathlib
 import shutil
+import subprocess
 import tempfile
 import unittest
 
 import waiting_world as world
-from rig import RexCase, Rex, amount, binary, needs, until
+from rig import RexCase, Rex, amount, binary, long_only, needs, until
 from ssh_server import SshServer
 
 PATIENCE_MS = 60_000  # for what must come
@@ -217,6 +218,30 @@ class MatrixAsUser(Matrix):
         session = self.fresh(cwd=str(self.home))
         session.run(f"{self.home}/closed-cat", waitMs=0)
         self.assertEqual(session.run("silence ends this", interactive=True)["output"], "silence ends this\n")
+
+
+@long_only
+@needs("chrt", "taskset")
+@unittest.skipUnless(os.getuid() == 0, "cannot run here: only root has real-time priorities")
+class Starved(RexCase):
+    """All CPUs work for others, and the kernel has next to no time to bring what is typed to its reader."""
+
+    @classmethod
+    def start_rex(cls):
+        cls.rex = Rex(["chrt", "-f", "60", binary()])
+
+    def test_B1_who_has_not_got_its_line_yet_does_not_wait_for_another(self):
+        session = self.fresh()
+        session.run("python3 -q", waitMs=PATIENCE_MS)
+        work = "ulimit -t 5; while :; do :; done"
+        busy = [subprocess.Popen(["chrt", "-f", "50", "taskset", "-c", str(cpu), "sh", "-c", work]) for cpu in os.sched_getaffinity(0)]
+        try:
+            outputs = [session.run("6 * 7", interactive=True)["output"] for _ in range(3)]
+        finally:
+            for each in busy:
+                each.kill()
+                each.wait()
+        self.assertEqual(outputs, ["42\n>>> "] * 3)
 
 
 if __name__ == "__main__":
