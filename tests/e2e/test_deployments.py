@@ -115,7 +115,7 @@ events_logger = "file"
 class Podman(FileCase):
     """Containers of an image that the test makes itself, busybox and nothing else, in a store of the test's own."""
 
-    tool = "podman"
+    tool = command = "podman"  # what a deployment asks, and what the test asks
     removes_after_a_kill = False  # what would remove it is killed with us, as all that we have started
 
     @classmethod
@@ -134,27 +134,32 @@ class Podman(FileCase):
         for name in [*BARE.split(), "echo"]:
             (root / "bin" / name).symlink_to("sh")
         subprocess.run(["tar", "-C", str(root), "-cf", str(cls.store / "image.tar"), "."], check=True)
-        cls.podman("import", "--change", 'CMD ["never"]', cls.store / "image.tar", "rex-test:1")
-        tried = cls.podman("run", "--rm", "--entrypoint", "sh", "rex-test:1", "-c", ":")
+        cls.serve()
+        cls.client("import", "--change", 'CMD ["never"]', cls.store / "image.tar", "rex-test:1")
+        tried = cls.client("run", "--rm", "--network", "none", "--entrypoint", "sh", "rex-test:1", "-c", ":")
         if tried.returncode != 0:
-            raise unittest.SkipTest(f"cannot run here: podman: {tried.stderr.strip().splitlines()[-1:]}")
+            raise unittest.SkipTest(f"cannot run here: {cls.command}: {tried.stderr.strip().splitlines()[-1:]}")
+
+    @classmethod
+    def serve(cls):
+        """Starts what the command asks, where that is another process."""
 
     def setUp(self):
         super().setUp()
         self.env |= self.places
-        self.addCleanup(self.podman, "rm", "--all", "--force")
+        self.addCleanup(lambda: [self.client("rm", "--force", each) for each in self.left()])
 
     @classmethod
-    def podman(cls, *words):
-        return subprocess.run(["podman", *words], env={**os.environ, **cls.places}, capture_output=True, text=True,
+    def client(cls, *words):
+        return subprocess.run([cls.command, *words], env={**os.environ, **cls.places}, capture_output=True, text=True,
                               timeout=120, check=False)
 
     def left(self):
-        return self.podman("ps", "--all", "--quiet").stdout.split()
+        return self.client("ps", "--all", "--quiet").stdout.split()
 
     def connect(self, rex, **options):
         return rex.call("host/connect", name="box", deployment=self.tool,
-                        options={"image": "rex-test:1", "pull": "never", **options})
+                        options={"image": "rex-test:1", "pull": "never", "network": "none", **options})
 
     def test_a_container_is_made_used_and_gone_with_its_link(self):
         (self.folder / "given").mkdir()
@@ -188,19 +193,19 @@ class Podman(FileCase):
         rex = self.rex()
         self.connect(rex, keep=True)
         rex.call("host/disconnect", name="box")
-        self.assertTrue(until(lambda: not self.podman("ps", "--quiet").stdout), "it runs on")
+        self.assertTrue(until(lambda: not self.client("ps", "--quiet").stdout), "it runs on")
         self.assertEqual(len(self.left()), 1)
 
     def test_a_container_ends_when_we_were_killed(self):
         rex = self.rex()
         self.connect(rex)
-        pid = int(self.podman("inspect", "--format", "{{.State.Pid}}", *self.left()).stdout)
+        pid = int(self.client("inspect", "--format", "{{.State.Pid}}", *self.left()).stdout)
         rex.kill()
         self.assertTrue(until(lambda: not alive(pid)), "it runs on")
         self.assertTrue(not self.removes_after_a_kill or until(lambda: not self.left()), "it is left")
 
     def test_H13_a_container_that_runs_is_a_host_through_its_exec(self):
-        started = self.podman("run", "--detach", "--interactive", "--entrypoint", "sh", "rex-test:1")
+        started = self.client("run", "--detach", "--interactive", "--network", "none", "--entrypoint", "sh", "rex-test:1")
         rex = self.rex()
         rex.call("host/connect", name="box", argv=[self.tool, "exec", "-i", started.stdout.strip(), "sh"])
         self.says(rex, "box")
@@ -222,8 +227,7 @@ class Docker(Podman):
     removes_after_a_kill = True
 
     @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
+    def serve(cls):
         place = cls.store / "docker.sock"
         service = subprocess.Popen(["podman", "system", "service", "--time=0", f"unix://{place}"],
                                    env={**os.environ, **cls.places}, stdin=subprocess.DEVNULL,
@@ -233,6 +237,34 @@ class Docker(Podman):
         cls.places = {**cls.places, "DOCKER_HOST": f"unix://{place}"}
         if not until(place.exists):
             raise AssertionError("podman serves no docker")
+
+
+@needs("docker", "dockerd")
+@unittest.skipUnless(os.getuid() == 0, "cannot run here: dockerd runs as root")
+class Dockerd(Podman):
+    """The same with Docker's own daemon, whose containers have no network and lie in a folder of the test's own."""
+
+    tool = command = "docker"
+    removes_after_a_kill = True  # by the daemon
+
+    @classmethod
+    def serve(cls):
+        (cls.store / "no-containers.json").write_text("{}")  # the machine's own configuration is no part of a test
+        place, log = cls.store / "docker.sock", open(cls.store / "log", "w+", encoding="utf-8")
+        cls.addClassCleanup(log.close)
+        daemon = subprocess.Popen(
+            ["dockerd", f"--host=unix://{place}", f"--config-file={cls.store}/no-containers.json",
+             f"--data-root={cls.store}/data", f"--exec-root={cls.store}/exec", f"--pidfile={cls.store}/pid",
+             "--storage-driver=vfs", "--bridge=none", "--iptables=false", "--ip6tables=false"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        cls.addClassCleanup(daemon.wait)
+        cls.addClassCleanup(daemon.terminate)
+        cls.places = {**cls.places, "DOCKER_HOST": f"unix://{place}"}
+        if not until(lambda: daemon.poll() is not None or cls.client("version").returncode == 0):
+            raise AssertionError("dockerd answers nobody")
+        if daemon.returncode is not None:
+            log.seek(0)
+            raise unittest.SkipTest(f"cannot run here: dockerd: {log.read().strip().splitlines()[-1:]}")
 
 
 if __name__ == "__main__":
