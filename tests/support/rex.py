@@ -40,14 +40,19 @@ def hop_server(variables, cwd):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="rex-hops-", dir="/tmp"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (folder / "bin").mkdir()
-    (folder / "bin" / "rex-rpc").symlink_to(os.path.abspath(binary()))
+    # What is found there is told to be private; a test's second client looks for its socket.
+    found = folder / "bin" / "rex-rpc"
+    found.write_text(f'#!/bin/sh\n[ "$1" != --private ] || shift\nexec {shlex.quote(os.path.abspath(binary()))} "$@"\n')
+    found.chmod(0o755)
     login = folder / "login"
     server = (Dropbear if HOP_BY == "dropbear" else SshServer)(folder, login=login)
     atexit.register(server.close)
     environment = server.client("hop", environment=dict(variables))
     names = [name for name in environment if name.isidentifier()]
     exports = [f"export {name}={shlex.quote(environment[name])}" for name in names]
-    lines = ["#!/bin/sh", f"cd {shlex.quote(cwd)}", *exports, 'exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"', ""]
+    # What dropbear sees for a home is its own; the sessions see this machine's.
+    here = [f'[ "$1" ] || exec nsenter --mount=/proc/{os.getpid()}/ns/mnt "$0" here'] if HOP_BY == "dropbear" else []
+    lines = ["#!/bin/sh", *here, f"cd {shlex.quote(cwd)}", *exports, 'exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"', ""]
     login.write_text("\n".join(lines))
     login.chmod(0o755)
     return environment

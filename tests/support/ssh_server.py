@@ -38,7 +38,7 @@ class SshServer:
         for line in self.process.stderr:
             if self.LISTENS in line:
                 break
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+        threading.Thread(target=self.hear, daemon=True).start()
 
     LISTENS = "listening on"
 
@@ -100,7 +100,11 @@ class SshServer:
     def close(self):
         self.process.terminate()
         self.process.wait()
-        self.process.stderr.close()
+
+    def hear(self):
+        """What it says else, until the last has ended whom it let in: that may be later than itself."""
+        with self.process.stderr as stderr:
+            stderr.read()
 
 
 class Dropbear(SshServer):
