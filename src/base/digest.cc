@@ -33,8 +33,16 @@ struct Sha256::Context {
 Sha256::Sha256() : context_(std::make_unique<Context>()) { SHA256_Init(&context_->state); }
 
 Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
 void Sha256::update(std::string_view bytes) { SHA256_Update(&context_->state, bytes.data(), bytes.size()); }
+
+std::string Sha256::so_far() const {
+  Sha256 copy;
+  copy.context_->state = context_->state;
+  return copy.finish();
+}
 
 std::string Sha256::finish() {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};

@@ -11,11 +11,15 @@ class Sha256 {
  public:
   Sha256();
   ~Sha256();
+  Sha256(Sha256&&) noexcept;
+  Sha256& operator=(Sha256&&) noexcept;
   Sha256(const Sha256&) = delete;
   Sha256& operator=(const Sha256&) = delete;
 
   void update(std::string_view bytes);
-  /// 64 lower-case hexadecimal digits; nothing can be added any more.
+  /// 64 lower-case hexadecimal digits, of what was added until now.
+  [[nodiscard]] std::string so_far() const;
+  /// The same; nothing can be added any more.
   std::string finish();
 
  private:

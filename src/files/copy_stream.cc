@@ -99,12 +99,6 @@ std::optional<CopyRecord> CopyReader::next() {
   return record;
 }
 
-bool comes_before(std::string_view a, std::string_view b) {
-  const auto rank = [](char c) { return c == '/' ? 0 : static_cast<unsigned char>(c) + 1; };
-  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
-                                      [rank](char x, char y) { return rank(x) < rank(y); });
-}
-
 void hash_zeros(Sha256& hash, std::int64_t size) {
   static constexpr std::array<char, 64 << 10> zeros{};
   for (std::int64_t piece = 0; size > 0; size -= piece) {

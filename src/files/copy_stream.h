@@ -1,4 +1,6 @@
-// How a tree travels as bytes: records, each with its kind and length. Does no I/O. Internal to files/.
+// How a tree travels as bytes: records, each with its kind and length. Where a copy goes on with an earlier one, the
+// other way goes first what is there already: a `file` each, with its `size`, the hash in `text`, and `offset` = `size`
+// where it is only the beginning of one; then `done`. Does no I/O. Internal to files/.
 #pragma once
 
 #include <cstdint>
@@ -43,15 +45,10 @@ class CopyReader {
   void feed(std::string_view bytes) { buffer_.append(bytes); }
   /// Nullopt where more is needed. Throws HostProtocol for what is no stream of ours.
   std::optional<CopyRecord> next();
-  /// The stream was cut; another one begins.
-  void clear() { buffer_.clear(); }
 
  private:
   std::string buffer_;  // less than a record, once next() has said nullopt
 };
-
-/// Whether `a` comes before `b` in a stream: a directory before what is in it, else by the bytes of names.
-bool comes_before(std::string_view a, std::string_view b);
 
 /// Adds so many zeros.
 void hash_zeros(Sha256& hash, std::int64_t size);

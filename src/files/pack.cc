@@ -8,11 +8,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "files/copy_inventory.h"
 #include "files/copy_stream.h"
 #include "files/entry.h"
 #include "files/glob.h"
@@ -23,11 +26,6 @@ namespace {
 struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };
-
-// Bytes that are hashed in one turn.
-constexpr std::int64_t max_work = 64 << 20;
-
-bool same_time(timespec a, timespec b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; }
 
 }  // namespace
 
@@ -41,6 +39,23 @@ class Pack::Walk {
     }
   }
 
+  bool told(std::string_view bytes) {
+    teller_.feed(bytes);
+    while (const std::optional<CopyRecord> record = teller_.next()) {
+      if (record->kind == CopyRecord::Kind::done) {
+        return true;
+      }
+      const bool begun = record->offset != 0;
+      if (begun || !there_.contains(record->path)) {
+        there_[record->path] = {record->size, begun, record->text};
+      }
+      if (there_.size() > max_inventory) {
+        throw Error(Fault::HostProtocol, "the other end of a copy tells of too many files");
+      }
+    }
+    return false;
+  }
+
   bool read(std::string& stream, std::size_t bytes) {
     const std::size_t full = stream.size() + bytes;
     if (!begun_) {
@@ -48,7 +63,7 @@ class Pack::Walk {
       begun_ = true;
     }
     worked_ = 0;
-    while (!done_ && stream.size() < full && worked_ < max_work) {
+    while (!done_ && stream.size() < full && worked_ < max_hole_bytes) {
       if (file_ && offset_ < resume_) {
         catch_up(stream);
       } else if (file_) {
@@ -98,12 +113,6 @@ class Pack::Walk {
     visit(stream, "");
   }
 
-  /// Where it stands with what the other end has already: before it, at it (then `from` may be said), or after it.
-  bool is_there(const std::string& path) const {
-    const auto& after = options_.after;
-    return after && (comes_before(path, after->path) || (path == after->path && after->complete));
-  }
-
   void visit(std::string& stream, const std::string& path) {
     const int parent = root_.get();
     const std::string name = path.empty() ? (name_.empty() ? "." : name_) : path;
@@ -131,9 +140,7 @@ class Pack::Walk {
     } else {
       record.kind = CopyRecord::Kind::skipped;
     }
-    if (!is_there(path)) {
-      append(stream, record);
-    }
+    append(stream, record);
   }
 
   void enter(const std::string& path, const std::string& name) {
@@ -159,9 +166,6 @@ class Pack::Walk {
   }
 
   void open_file(std::string& stream, const std::string& path, const std::string& name) {
-    if (is_there(path)) {
-      return;
-    }
     OpenFile file = open_regular(root_.get(), name, full(path), O_NOFOLLOW);
     path_ = path;
     size_ = file.status.st_size;
@@ -173,29 +177,31 @@ class Pack::Walk {
              .mode = file.status.st_mode & 01777,
              .mtime = file.status.st_mtim,
              .size = size_};
-    const auto& after = options_.after;
-    const bool goes_on = after && path == after->path && after->size == size_ && after->offset <= size_ &&
-                         same_time(after->mtime, file.status.st_mtim);
-    resume_ = goes_on ? after->offset : 0;
+    const auto there = there_.find(path);
+    const bool goes_on =
+        there != there_.end() && (there->second.begun ? there->second.size <= size_ : there->second.size == size_);
+    resume_ = goes_on ? there->second.size : 0;
+    there_hash_ = goes_on ? there->second.hash : "";
     if (resume_ == 0) {
       append(stream, head_);
     }
   }
 
-  /// Of what the other end has already only the hash is wanted.
+  /// Of what the other end has already only the hash is wanted, if it is the same; else from the beginning.
   void catch_up(std::string& stream) {
     const std::string piece = read_piece(resume_ - offset_);
     hash_->update(piece);
     offset_ += static_cast<std::int64_t>(piece.size());
     worked_ += static_cast<std::int64_t>(piece.size());
-    if (piece.empty()) {  // it has become shorter: from its beginning
-      resume_ = offset_ = 0;
+    if (!piece.empty() && offset_ < resume_) {
+      return;
+    }
+    if (offset_ < resume_ || hash_->so_far() != there_hash_) {
+      offset_ = 0;
       hash_.emplace();
     }
-    if (offset_ == resume_) {
-      head_.offset = offset_;
-      append(stream, head_);
-    }
+    head_.offset = resume_ = offset_;
+    append(stream, head_);
   }
 
   std::string read_piece(std::int64_t most) {
@@ -236,7 +242,15 @@ class Pack::Walk {
     }
   }
 
+  struct There {
+    std::int64_t size;
+    bool begun;
+    std::string hash;
+  };
+
   PackOptions options_;
+  CopyReader teller_;
+  std::map<std::string, There> there_;
   std::vector<Glob> excludes_;
   Fd root_;           // the directory, or the one that holds the file
   std::string name_;  // of a file in it
@@ -248,7 +262,8 @@ class Pack::Walk {
 
   Fd file_;
   CopyRecord head_;
-  std::int64_t resume_ = 0;  // the other end has what is before
+  std::int64_t resume_ = 0;  // the other end has what is before, if it has this hash
+  std::string there_hash_;
   std::string path_;
   std::int64_t size_ = 0;
   std::int64_t offset_ = 0;
@@ -258,6 +273,7 @@ class Pack::Walk {
 Pack::Pack(PackOptions options) : walk_(std::make_unique<Walk>(std::move(options))) {}
 Pack::~Pack() = default;
 
+bool Pack::told(std::string_view bytes) { return walk_->told(bytes); }
 bool Pack::read(std::string& stream, std::size_t bytes) { return walk_->read(stream, bytes); }
 
 bool is_within(const std::string& to, const std::string& from) {

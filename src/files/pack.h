@@ -1,29 +1,17 @@
 // `file/copy`, the end that reads: a tree as a stream of bytes.
 #pragma once
 
-#include <cstdint>
-#include <ctime>
 #include <memory>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rex::files {
-
-/// How far a copy has come: all before `path` is there, and of `path` what the rest says.
-struct CopyPlace {
-  std::string path;
-  bool complete = true;
-  std::int64_t offset = 0;  // of a file that is not complete
-  std::int64_t size = 0;    // as it was then
-  timespec mtime{};
-};
 
 struct PackOptions {
   std::string path = {};
   bool recursive = true;                   // else a directory is EISDIR
   std::vector<std::string> excludes = {};  // globs, of paths relative to `path`; a directory with all that is in it
-  std::optional<CopyPlace> after = {};     // goes on from there
 };
 
 /// Of a file goes as much as it has when its turn comes. Symbolic links are copied as links, also `path` itself;
@@ -37,6 +25,9 @@ class Pack {
   Pack(const Pack&) = delete;
   Pack& operator=(const Pack&) = delete;
 
+  /// What the other end has already, as Unpack::tell() says it, in pieces of any size: of what is the same here only
+  /// the hash travels. True once all of it came, which is before the first read. Throws HostProtocol.
+  bool told(std::string_view bytes);
   /// Adds about `bytes` to `stream`, more by less than one record, or less where that takes long. False once all of it
   /// was given. Throws OsError.
   bool read(std::string& stream, std::size_t bytes);

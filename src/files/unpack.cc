@@ -13,6 +13,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "files/copy_inventory.h"
 #include "files/copy_stream.h"
 #include "files/entry.h"
 #include "files/tree.h"
@@ -48,9 +49,18 @@ class Unpack::Work {
       throw invalid_params("to", "names the root, or ends in a dot name");
     }
     name_ = split.name;
+    if (options_.resume) {
+      there_.emplace(options_.path);
+    }
   }
 
-  ~Work() { drop_temporary(); }
+  ~Work() {
+    if (!stays_ || offset_ == 0) {
+      drop_temporary();
+    }
+  }
+
+  bool tell(std::string& stream, std::size_t bytes) { return there_ && there_->tell(stream, bytes); }
 
   bool write(std::string_view bytes) {
     reader_.feed(bytes);
@@ -65,18 +75,6 @@ class Unpack::Work {
   }
 
   [[nodiscard]] bool done() const { return done_; }
-
-  std::optional<CopyPlace> cut() {
-    reader_.clear();
-    resumed_ = true;
-    if (!last_) {
-      return std::nullopt;
-    }
-    if (!file_) {
-      return CopyPlace{*last_, true, 0, 0, {}};
-    }
-    return CopyPlace{*last_, false, offset_, head_.size, head_.mtime};
-  }
 
   CopyResult result_;
 
@@ -94,24 +92,19 @@ class Unpack::Work {
 
   void take(const CopyRecord& record) {
     using Kind = CopyRecord::Kind;
-    if (std::exchange(resumed_, false) && file_ && (record.kind != Kind::file || record.path != *last_)) {
-      give_up_file();  // it is gone meanwhile
-    }
-    if (done_ || (file_ && record.kind != Kind::bytes && record.kind != Kind::hole && record.kind != Kind::end &&
-                  record.kind != Kind::file)) {
+    if (done_ || (file_ && record.kind != Kind::bytes && record.kind != Kind::hole && record.kind != Kind::end)) {
       throw broken("something out of its order");
     }
     switch (record.kind) {
       case Kind::directory: make_directory(record); break;
       case Kind::link: make_link(record); break;
       case Kind::skipped: ++result_.skipped; break;
-      case Kind::file: begin_file(record); return;
-      case Kind::bytes: add_bytes(record.text); return;
-      case Kind::hole: add_hole(record.size); return;
-      case Kind::end: end_file(record.text); return;
-      case Kind::done: end_all(); return;
+      case Kind::file: begin_file(record); break;
+      case Kind::bytes: add_bytes(record.text); break;
+      case Kind::hole: add_hole(record.size); break;
+      case Kind::end: end_file(record.text); break;
+      case Kind::done: end_all(); break;
     }
-    last_ = record.path;
   }
 
   [[nodiscard]] std::string full(const std::string& path) const {
@@ -150,7 +143,8 @@ class Unpack::Work {
     if (!base_) {
       throw os_error("cannot open the directory of", errno, options_.path);
     }
-    if (!options_.overwrite && ::fstatat(base_.get(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (!options_.overwrite && !options_.resume &&
+        ::fstatat(base_.get(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
       throw os_error("cannot copy to", EEXIST, options_.path);
     }
   }
@@ -161,7 +155,7 @@ class Unpack::Work {
       const int error = errno;
       struct ::stat status{};
       const bool there = ::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
-      if (error != EEXIST || !options_.overwrite || !there || !S_ISDIR(status.st_mode)) {
+      if (error != EEXIST || !(options_.overwrite || options_.resume) || !there || !S_ISDIR(status.st_mode)) {
         throw os_error("cannot make the directory", error == EEXIST && there ? ENOTDIR : error, full(record.path));
       }
     }
@@ -194,6 +188,9 @@ class Unpack::Work {
 
   void make_link(const CopyRecord& record) {
     const auto [parent, name] = place(record.path);
+    if (options_.resume && read_link(parent, name) == record.text) {
+      return;
+    }
     const std::string temporary = options_.overwrite ? new_name() : name;
     if (::symlinkat(record.text.c_str(), parent, temporary.c_str()) != 0) {
       throw os_error("cannot make the link", errno, full(record.path));
@@ -210,47 +207,82 @@ class Unpack::Work {
   static std::string new_name() { return ".rex-copy-" + random_hex(8); }
 
   void begin_file(const CopyRecord& record) {
-    if (file_ && record.path == *last_ && record.offset == offset_) {
-      return;  // it goes on
-    }
-    if (record.offset != 0) {
-      throw broken("a file that begins in its middle");
-    }
-    if (file_) {
-      if (record.path != *last_) {
-        throw broken("a file without its end");
-      }
-      give_up_file();  // it was changed since; from its beginning, then
-    }
     const auto [parent, name] = place(record.path);
     in_.reset(::fcntl(parent, F_DUPFD_CLOEXEC, 0));
-    temporary_ = new_name();
-    file_.reset(::openat(parent, temporary_.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0600));
+    target_ = name;
+    head_ = record;
+    offset_ = 0;
+    stays_ = false;
+    struct ::stat status{};
+    if (record.offset != 0) {
+      go_on_in_file();
+    } else if (options_.resume && !options_.overwrite &&
+               ::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
+      throw os_error("cannot copy to", EEXIST, full(record.path));
+    } else {
+      create_file();
+    }
+  }
+
+  void create_file() {
+    hash_ = {};
+    if (options_.resume && !begun_name(target_).empty()) {
+      temporary_ = begun_name(target_);
+      static_cast<void>(there_->take_begun(head_.path));  // which lets go of its lock
+      file_.reset(
+          ::openat(in_.get(), temporary_.c_str(), O_CREAT | O_NOFOLLOW | O_WRONLY | O_NONBLOCK | O_CLOEXEC, 0600));
+      stays_ = file_ && is_our_begun(file_.get(), in_.get(), temporary_, 0) && ::ftruncate(file_.get(), 0) == 0;
+    }
+    if (!stays_) {
+      temporary_ = new_name();
+      file_.reset(::openat(in_.get(), temporary_.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0600));
+    }
     if (!file_ || !in_) {
       const int error = errno;
       temporary_.clear();
-      throw os_error("cannot create", error, full(record.path));
+      throw os_error("cannot create", error, full(head_.path));
     }
-    target_ = name;
-    head_ = record;
-    last_ = record.path;
-    offset_ = 0;
-    hash_.emplace();
+  }
+
+  /// What was told is there: the beginning of it, or all.
+  void go_on_in_file() {
+    std::optional<CopyInventory::Begun> begun = there_ ? there_->take_begun(head_.path) : std::nullopt;
+    const CopyInventory::Whole* const whole = there_ ? there_->whole(head_.path) : nullptr;
+    if (begun && begun->size == head_.offset && is_our_begun(begun->file.get(), in_.get(), begun_name(target_), 0)) {
+      temporary_ = begun_name(target_);
+      stays_ = true;
+      file_ = std::move(begun->file);
+      hash_ = std::move(begun->hash);
+    } else if (whole != nullptr && whole->status.st_size == head_.offset && head_.offset == head_.size) {
+      struct ::stat status{};
+      file_.reset(::openat(in_.get(), target_.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+      if (!file_ || ::fstat(file_.get(), &status) != 0 || status.st_ino != whole->status.st_ino ||
+          status.st_size != whole->status.st_size || status.st_ctim.tv_sec != whole->status.st_ctim.tv_sec ||
+          status.st_ctim.tv_nsec != whole->status.st_ctim.tv_nsec) {
+        throw Error(Fault::Conflict, printable(full(head_.path)) + " was changed meanwhile").executed(Executed::yes);
+      }
+      whole_hash_ = whole->hash;
+    } else {
+      throw broken("a file that begins in its middle");
+    }
+    offset_ = head_.offset;
+    result_.bytes += offset_;
+    result_.kept += offset_;
   }
 
   void require_file() const {
-    if (!file_) {
+    if (!file_ || !whole_hash_.empty()) {
       throw broken("bytes of no file");
     }
   }
 
   void add_bytes(std::string_view bytes) {
     require_file();
-    hash_->update(bytes);
+    hash_.update(bytes);
     while (!bytes.empty()) {
       const ssize_t size = ::pwrite(file_.get(), bytes.data(), bytes.size(), offset_);
       if (size < 0 && errno != EINTR) {
-        throw os_error("cannot write", errno, full(*last_));
+        throw os_error("cannot write", errno, full(head_.path));
       }
       const std::int64_t written = std::max<ssize_t>(size, 0);
       bytes.remove_prefix(static_cast<std::size_t>(written));
@@ -265,32 +297,36 @@ class Unpack::Work {
       throw broken("a hole beyond the end");
     }
     worked_ += size;
-    hash_zeros(*hash_, size);
+    hash_zeros(hash_, size);
     offset_ += size;
     result_.bytes += size;
   }
 
   void end_file(const std::string& hash) {
-    require_file();
-    const std::string mine = hash_->finish();
+    if (!file_) {
+      throw broken("the end of no file");
+    }
+    const bool whole = !whole_hash_.empty();
+    const std::string mine = whole ? std::exchange(whole_hash_, {}) : hash_.finish();
     if (mine != hash) {
-      throw broken("the bytes of " + printable(full(*last_)) + " are not those that were sent");
+      drop_temporary();
+      throw broken("the bytes of " + printable(full(head_.path)) + " are not those that were sent");
     }
     const timespec times[2] = {{0, UTIME_OMIT}, head_.mtime};
-    if (::ftruncate(file_.get(), offset_) != 0 || ::fchmod(file_.get(), head_.mode & 01777) != 0 ||
+    if ((!whole && ::ftruncate(file_.get(), offset_) != 0) || ::fchmod(file_.get(), head_.mode & 01777) != 0 ||
         ::futimens(file_.get(), times) != 0) {
-      throw os_error("cannot write", errno, full(*last_));
+      throw os_error("cannot write", errno, full(head_.path));
     }
     const unsigned flags = options_.overwrite ? 0 : RENAME_NOREPLACE;
-    if (::renameat2(in_.get(), temporary_.c_str(), in_.get(), target_.c_str(), flags) != 0) {
-      throw os_error("cannot put into place", errno, full(*last_));
+    if (!whole && ::renameat2(in_.get(), temporary_.c_str(), in_.get(), target_.c_str(), flags) != 0) {
+      throw os_error("cannot put into place", errno, full(head_.path));
     }
     temporary_.clear();
     file_.reset();
     ++result_.files;
-    one_file_ = last_->empty();
+    one_file_ = head_.path.empty();
     file_hash_ = mine;
-    tree_hash_.update(mine + "  " + *last_ + "\n");
+    tree_hash_.update(mine + "  " + head_.path + "\n");
   }
 
   void end_all() {
@@ -300,13 +336,11 @@ class Unpack::Work {
     if (!base_) {
       throw broken("nothing in it");
     }
+    if (there_) {
+      there_->remove_rest();
+    }
     ::syncfs(root_ ? root_.get() : base_.get());  // once, not for every file
     done_ = true;
-  }
-
-  void give_up_file() {
-    drop_temporary();
-    result_.bytes -= std::exchange(offset_, 0);
   }
 
   void drop_temporary() {
@@ -325,18 +359,20 @@ class Unpack::Work {
   Fd parent_;
   std::string parent_path_;
   std::vector<OpenDirectory> directories_;  // each in the one before
-  std::optional<std::string> last_;         // the last entry that came, complete unless file_
   bool done_ = false;
-  bool resumed_ = false;  // what comes next is of another stream
   std::int64_t worked_ = 0;
 
+  std::optional<CopyInventory> there_;
+
   CopyRecord head_;
-  Fd file_;
-  Fd in_;  // its directory
+  Fd file_;                 // of the file that comes
+  std::string whole_hash_;  // it is there already, and has this
+  bool stays_ = false;      // what came of it is for the next copy to go on with
+  Fd in_;                   // its directory
   std::string temporary_;
   std::string target_;
   std::int64_t offset_ = 0;
-  std::optional<Sha256> hash_;
+  Sha256 hash_;
   bool one_file_ = false;
   std::string file_hash_;
   Sha256 tree_hash_;
@@ -345,11 +381,9 @@ class Unpack::Work {
 Unpack::Unpack(UnpackOptions options) : work_(std::make_unique<Work>(std::move(options))) {}
 Unpack::~Unpack() = default;
 
+bool Unpack::tell(std::string& stream, std::size_t bytes) { return work_->tell(stream, bytes); }
 bool Unpack::write(std::string_view bytes) { return work_->write(bytes); }
 bool Unpack::done() const { return work_->done(); }
-std::optional<CopyPlace> Unpack::cut() { return work_->cut(); }
-std::int64_t Unpack::files() const { return work_->result_.files; }
-std::int64_t Unpack::bytes() const { return work_->result_.bytes; }
 CopyResult Unpack::result() { return work_->finish(); }
 
 }  // namespace rex::files

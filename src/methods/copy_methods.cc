@@ -48,6 +48,14 @@ Task<> ask(rpc::Service& router, std::string method, nlohmann::json params, rpc:
   end.answer = co_await router.call(std::move(method), std::move(params), call);
 }
 
+/// The other way goes only what the destination has already.
+Task<> carry_back(std::shared_ptr<Copying> copying) {
+  std::vector<char> buffer(piece_bytes);
+  while (const std::size_t n = co_await copying->destination.pipe->read_some(buffer)) {
+    co_await relay::write_all(*copying->source.pipe, std::string_view(buffer.data(), n));
+  }
+}
+
 Task<> carry(std::shared_ptr<Copying> copying) {
   std::vector<char> buffer(piece_bytes);
   while (const std::size_t n = co_await copying->source.pipe->read_some(buffer)) {
@@ -116,6 +124,9 @@ Task<wire::FileCopyResult> Copies::copy(wire::FileCopyParams params, rpc::Call& 
     receive.source = send.path;
   }
   receive.ticket = to.text();
+  if (params.resume) {
+    send.resume = receive.resume = true;
+  }
   const auto start = [&](std::string method, nlohmann::json request, End& end) {
     spawn(executor, ask(router_, std::move(method), std::move(request), call, end),
           [copying, &end](std::exception_ptr failure) {
@@ -134,6 +145,9 @@ Task<wire::FileCopyResult> Copies::copy(wire::FileCopyParams params, rpc::Call& 
           copying->destination.close();
         }
       });
+      if (params.resume) {
+        spawn(executor, carry_back(copying), [](const std::exception_ptr&) {});  // either end says what it was
+      }
     }
     // One end alone has nobody to talk to.
     if (copying->source.failure) {
@@ -157,7 +171,26 @@ Task<wire::FileCopyResult> Copies::copy(wire::FileCopyParams params, rpc::Call& 
   result.bytes = received.at("bytes").get<std::int64_t>();
   result.skipped = received.at("skipped").get<std::int64_t>();
   result.hash = received.at("hash").get<std::string>();
+  if (params.resume) {
+    result.kept = received.at("kept").get<std::int64_t>();
+  }
   co_return result;
+}
+
+Error cut() {
+  return Error(Fault::HostProtocol, "the stream of the copy was cut").executed(Executed::yes).with("cut", true);
+}
+
+/// What the other end has already.
+Task<> hear(Transport& pipe, files::Pack& pack) {
+  std::vector<char> buffer(piece_bytes);
+  std::size_t n = 0;
+  do {
+    n = co_await pipe.read_some(buffer);
+    if (n == 0) {
+      throw cut();
+    }
+  } while (!pack.told({buffer.data(), n}));
 }
 
 Error stopped() { return Error(Fault::RequestCancelled, "the copy was stopped").executed(Executed::yes); }
@@ -171,8 +204,15 @@ Task<wire::Done> Copies::send(wire::FileSendParams params, rpc::Call& call) {
   std::string stream;
   bool more = true;
   const std::function<void()> read = [&] { more = pack.read(stream, piece_bytes); };
+  std::unique_ptr<Transport> pipe;
+  if (params.resume) {
+    pipe = pipes_->open(*call.connection(), params.ticket);
+    co_await hear(*pipe, pack);
+  }
   co_await workers_.run(read);  // an error before the first byte opens no pipe
-  const std::unique_ptr<Transport> pipe = pipes_->open(*call.connection(), params.ticket);
+  if (!pipe) {
+    pipe = pipes_->open(*call.connection(), params.ticket);
+  }
   while (true) {
     co_await relay::write_all(*pipe, stream);
     stream.clear();
@@ -203,9 +243,18 @@ Task<wire::FileCopyResult> Copies::receive(wire::FileReceiveParams params, rpc::
   files::UnpackOptions options;
   options.path = std::move(params.path);
   options.overwrite = params.overwrite;
+  options.resume = params.resume.value_or(false);
+  bool more = options.resume;
   files::Unpack unpack(std::move(options));
   const std::unique_ptr<Transport> pipe = pipes_->open(*call.connection(), params.ticket);
   const Cancel::Listener stop(call.cancel(), [&pipe] { pipe->close(); });
+  std::string there;
+  const std::function<void()> tell = [&] { more = unpack.tell(there, piece_bytes); };
+  while (more && !call.cancel()) {
+    co_await workers_.run(tell);
+    co_await relay::write_all(*pipe, there);
+    there.clear();
+  }
   std::vector<char> buffer(piece_bytes);
   std::string_view bytes;
   bool again = false;
@@ -216,7 +265,7 @@ Task<wire::FileCopyResult> Copies::receive(wire::FileReceiveParams params, rpc::
       if (call.cancel()) {
         throw stopped();
       }
-      throw Error(Fault::HostProtocol, "the stream of the copy was cut").executed(Executed::yes).with("cut", true);
+      throw cut();
     }
     bytes = std::string_view(buffer.data(), n);
     do {
@@ -232,6 +281,9 @@ Task<wire::FileCopyResult> Copies::receive(wire::FileReceiveParams params, rpc::
   result.bytes = done.bytes;
   result.skipped = done.skipped;
   result.hash = std::move(done.hash);
+  if (params.resume) {
+    result.kept = done.kept;
+  }
   co_return result;
 }
 

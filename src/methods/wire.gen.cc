@@ -825,6 +825,7 @@ void members(auto& f, Is<FileCopyParams> auto& x) {
   f.optional("recursive", x.recursive);
   f.optional("excludes", x.excludes);
   f.optional("overwrite", x.overwrite);
+  f.optional("resume", x.resume);
   f.optional("progressToken", x.progressToken);
   f.optional("host", x.host);
 }
@@ -832,6 +833,7 @@ void members(auto& f, Is<FileCopyParams> auto& x) {
 void members(auto& f, Is<FileCopyResult> auto& x) {
   f.required("files", x.files, within(0, max_safe));
   f.required("bytes", x.bytes, within(0, max_safe));
+  f.optional("kept", x.kept, within(0, max_safe));
   f.required("skipped", x.skipped, within(0, max_safe));
   f.required("hash", x.hash);
 }
@@ -840,6 +842,7 @@ void members(auto& f, Is<FileSendParams> auto& x) {
   f.required("path", x.path, os);
   f.optional("recursive", x.recursive);
   f.optional("excludes", x.excludes);
+  f.optional("resume", x.resume);
   f.required("ticket", x.ticket, within(1, 128));
   f.optional("host", x.host);
 }
@@ -847,6 +850,7 @@ void members(auto& f, Is<FileSendParams> auto& x) {
 void members(auto& f, Is<FileReceiveParams> auto& x) {
   f.required("path", x.path, os);
   f.optional("overwrite", x.overwrite);
+  f.optional("resume", x.resume);
   f.optional("source", x.source, os);
   f.required("ticket", x.ticket, within(1, 128));
   f.optional("host", x.host);

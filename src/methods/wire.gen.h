@@ -1174,6 +1174,9 @@ struct FileCopyParams {
   bool recursive = false;  ///< Else a directory is EISDIR.
   std::vector<std::string> excludes;  ///< Globs of paths below `from`; a directory goes with all that is in it.
   bool overwrite = false;  ///< Replace files that are there; else EEXIST, before anything is written there.
+  /// Go on with an earlier copy: both ends read what is at `to` already, and of what is the same, by its SHA-256,
+  /// nothing travels but its hash. Whatever ends this one, the next can go on with it.
+  bool resume = false;
   std::optional<std::variant<std::int64_t, std::string>> progressToken;
   std::string host;
 };
@@ -1181,6 +1184,7 @@ struct FileCopyParams {
 struct FileCopyResult {
   std::int64_t files = 0;
   std::int64_t bytes = 0;  ///< Of their contents, holes included.
+  std::optional<std::int64_t> kept;  ///< With `resume`: of these, how many were there already and did not travel.
   std::int64_t skipped = 0;  ///< FIFOs, sockets and devices.
   std::string hash;  ///< SHA-256: of the one file; of a tree, of the lines "HASH  PATH\n" of its files in their order.
 };
@@ -1189,6 +1193,7 @@ struct FileSendParams {
   std::string path;
   bool recursive = false;
   std::vector<std::string> excludes;
+  std::optional<bool> resume;  ///< The other end tells first what it has.
   std::string ticket;
   std::string host;
 };
@@ -1196,6 +1201,7 @@ struct FileSendParams {
 struct FileReceiveParams {
   std::string path;
   bool overwrite = false;
+  std::optional<bool> resume;  ///< Tell the other end first what is there.
   /// What is copied, where it is on this host too: InvalidParams if `path` lies in it.
   std::optional<std::string> source;
   std::string ticket;

@@ -6,11 +6,13 @@ Must not know how the bytes travel. Each test runs at 0, 1 and 2 hops: near to f
 import hashlib
 import os
 import pathlib
+import signal
 import stat
+import sys
 import unittest
 
 from relay_world import pid_of
-from rig import Rex, RexCase, RpcError, binary, needs
+from rig import Rex, RexCase, RpcError, amount, binary, needs, until
 
 MEGABYTE = 1 << 20
 
@@ -176,3 +178,90 @@ class Copies(RexCase):
                 copying.result()
             self.assertEqual(lost.exception.type, "HostLost")
             self.assertFalse(pathlib.Path(path).exists())
+
+    def behind(self, hops, into=None, out=None):
+        """A rex-rpc and a host so many instances further, to which only so many bytes go and from which so many come;
+        its pid."""
+        hop = self.folder / "rex-rpc"  # by its name, what an argv runs is spoken to at once
+        hop.write_text('#!/bin/sh\n"$0-most" $1 | $3 | "$0-most" $2\n')
+        hop.with_name("rex-rpc-most").write_text(
+            f"#!{sys.executable}\nimport os, sys\nleft = int(sys.argv[1])\nwhile piece := os.read(0, 65536):\n"
+            "  if left > 0: os.write(1, piece)\n  left -= len(piece)\n")
+        for program in self.folder.glob("rex-rpc*"):
+            program.chmod(0o755)
+        limits = [str(1 << 60 if limit is None else limit) for limit in (into, out)]
+        rex = Rex(hops=hops - 1)
+        self.addCleanup(rex.close)
+        info = rex.call("host/connect", name="cut", host=rex.host, argv=[str(hop), *limits, binary()])
+        return rex, "/".join(filter(None, (rex.host, "cut"))), pid_of(info)
+
+    @staticmethod
+    def size_of(path):
+        return path.stat().st_size if path.exists() else 0
+
+    def cut_by(self, hops, source, there, begun, enough):
+        """Begins or goes on with a copy, from or to a host that is killed when `enough` is there. How much is."""
+        most = enough - self.size_of(begun) + 2 * MEGABYTE
+        rex, host, pid = self.behind(hops, **{"out" if source[0] else "into": most})
+        copying = self.start(rex, (host * source[0], source[1]), (host * there[0], there[1]), resume=True)
+        until(lambda: self.size_of(begun) >= enough or copying.done())
+        os.kill(pid, signal.SIGKILL)
+        self.refused("HostLost", copying.result)
+        return self.size_of(begun)
+
+    def test_X18_a_copy_that_is_cut_goes_on_where_it_was_when_it_is_asked_for_again(self):
+        size, cuts = amount(48, 1024) * MEGABYTE, amount(3, 20)
+        source = self.folder / "source"
+        part = os.urandom(MEGABYTE)
+        with open(source, "wb") as file:
+            for number in range(size // MEGABYTE):
+                file.write(number.to_bytes(8, "big") + part[8:])
+        wanted = hashlib.sha256(source.read_bytes()).hexdigest()
+        for hops in (1, 2):
+            for from_far in (True, False):
+                with self.subTest(hops=hops, from_far=from_far):
+                    there = self.folder / f"{hops}-{from_far}" / "copy"
+                    begun = there.with_name(".copy.rex-copy")
+                    came = 0
+                    for cut in range(1, cuts + 1):
+                        before, enough = came, max(came + MEGABYTE, size * cut // (cuts + 1))
+                        came = self.cut_by(hops, (from_far, source), (not from_far, there), begun, enough)
+                        self.assertGreaterEqual(came, enough, f"it had {before}, and began anew")
+                    with Rex(hops=hops) as rex:
+                        far, near = (rex.host, source), ("", there)
+                        if not from_far:
+                            far, near = ("", source), (rex.host, there)
+                        done = self.copy(rex, far, near, resume=True)
+                        self.assertEqual((done["kept"], done["bytes"], done["hash"]), (came, size, wanted))
+                        self.assertEqual(os.listdir(there.parent), ["copy"])
+                        again = self.copy(rex, far, near, resume=True)
+                        self.assertEqual((again["kept"], again["hash"]), (size, wanted))
+                    self.assertEqual(hashlib.sha256(there.read_bytes()).hexdigest(), wanted)
+
+    def test_X18_a_tree_that_is_cut_goes_on_with_the_file_it_was_at(self):
+        tree, there = self.folder / "tree", self.folder / "copy"
+        (tree / "deep").mkdir(parents=True)
+        for name in ("a", "deep/b", "z"):
+            (tree / name).write_bytes(os.urandom(8 * MEGABYTE))
+        (tree / "deep" / "link").symlink_to("b")
+        begun = there / "deep" / ".b.rex-copy"
+        rex, host, pid = self.behind(1, into=14 * MEGABYTE)
+        copying = self.start(rex, ("", tree), (host, there), recursive=True, resume=True)
+        self.assertTrue(until(lambda: self.size_of(begun) > 4 * MEGABYTE), "it does not arrive")
+        os.kill(pid, signal.SIGKILL)
+        self.refused("HostLost", copying.result)
+        came = self.size_of(begun)
+        with Rex(hops=1) as rex:
+            done = self.copy(rex, ("", tree), (rex.host, there), recursive=True, resume=True)
+        self.assertEqual((done["kept"], done["bytes"], done["files"]), (8 * MEGABYTE + came, 24 * MEGABYTE, 3))
+        self.assertEqual(described(there), described(tree))
+
+    def test_X18_a_copy_that_had_no_room_goes_on_when_there_is(self):
+        source, there = self.folder / "source", self.folder / "to" / "copy"
+        source.write_bytes(os.urandom(4 * MEGABYTE))
+        with Rex(argv=["prlimit", f"--fsize={3 * MEGABYTE}", binary()]) as rex:
+            refused = self.refused("OsError", self.copy, rex, ("", source), ("", there), resume=True)
+            self.assertEqual(refused.data["name"], "EFBIG")
+        with Rex(hops=0) as rex:
+            self.assertEqual(self.copy(rex, ("", source), ("", there), resume=True)["kept"], 3 * MEGABYTE)
+        self.assertEqual(os.listdir(there.parent), ["copy"])

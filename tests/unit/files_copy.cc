@@ -18,12 +18,24 @@ using namespace rex::files;
 
 namespace {
 
-std::string packed(PackOptions options) {
+std::string packed(PackOptions options, std::string_view there = "") {
   Pack pack(std::move(options));
+  if (!there.empty()) {
+    const std::size_t half = there.size() / 2;
+    CHECK(!pack.told(there.substr(0, half)));
+    REQUIRE(pack.told(there.substr(half)));
+  }
   std::string stream;
   while (pack.read(stream, 1000)) {
   }
   return stream;
+}
+
+std::string told(Unpack& unpack) {
+  std::string there;
+  while (unpack.tell(there, 1000)) {
+  }
+  return there;
 }
 
 void feed(Unpack& unpack, std::string_view stream, std::size_t piece) {
@@ -134,43 +146,100 @@ TEST_CASE("[X18] a copy that is cut anywhere goes on where it was, and each byte
   const CopyResult expected = copy({.path = dir / "a"}, {.path = dir / "expected"});
   for (const std::size_t step : {263'000, 300'001, 500'000}) {  // more than the longest record
     const std::string to = dir / std::to_string(step);
-    Unpack unpack({.path = to});
-    std::optional<CopyPlace> after;
+    CopyResult result;
     int cuts = 0;
-    for (; !unpack.done() && cuts < 100; ++cuts) {
-      feed(unpack, packed({.path = dir / "a", .after = after}).substr(0, step), 5000);
-      after = unpack.done() ? std::nullopt : unpack.cut();
+    std::size_t rest = 10'000'000;
+    for (bool done = false; !done && cuts < 100; ++cuts) {
+      Unpack unpack({.path = to, .resume = true});
+      const std::string all = packed({.path = dir / "a"}, told(unpack));
+      CHECK(all.size() < rest);  // every time there is less to come
+      rest = all.size();
+      feed(unpack, std::string_view(all).substr(0, step), 5000);
+      done = unpack.done();
+      if (done) {
+        result = unpack.result();
+      }
     }
-    REQUIRE(unpack.done());
     CHECK(cuts > 1);
-    const CopyResult result = unpack.result();
     CHECK((result.files == expected.files && result.bytes == expected.bytes && result.hash == expected.hash));
     CHECK(picture(to) == picture(dir / "expected"));
   }
 }
 
-TEST_CASE("A file that was changed or removed while its copy was cut is copied as it is now") {
+TEST_CASE("[X18] what is not the same as what is there is copied from its beginning") {
   const TempDir dir;
-  ::mkdir((dir / "a").c_str(), 0755);
-  put(dir / "a/file", std::string(600'000, 'a'));
-  put(dir / "a/last", "last");
-  for (const bool removed : {false, true}) {
-    Unpack unpack({.path = dir / (removed ? "c" : "b")});
-    const std::string stream = packed({.path = dir / "a"});
-    feed(unpack, std::string_view(stream).substr(0, 500'000), 1000);
-    const std::optional<CopyPlace> after = unpack.cut();
-    REQUIRE((after && !after->complete && after->path == "file" && after->offset == 256 << 10));
-    if (removed) {
-      ::unlink((dir / "a/file").c_str());
-    } else {
-      put(dir / "a/file", std::string(500'000, 'b'));
-    }
-    feed(unpack, packed({.path = dir / "a", .after = after}), 1000);
-    CHECK(unpack.done());
-    CHECK(names_in(dir / (removed ? "c" : "b")) == names_in(dir / "a"));
-    CHECK(get(dir / (removed ? "c/last" : "b/file")) == (removed ? "last" : std::string(500'000, 'b')));
-    CHECK(unpack.result().bytes == (removed ? 4 : 500'004));
+  const std::string file = std::string(600'000, 'a') + "end";
+  put(dir / "a", file);
+  const auto cut = [&] {
+    Unpack unpack({.path = dir / "b", .resume = true});
+    feed(unpack, std::string_view(packed({.path = dir / "a"}, told(unpack))).substr(0, 500'000), 1000);
+  };
+  const auto again = [&] {
+    Unpack unpack({.path = dir / "b", .resume = true});
+    feed(unpack, packed({.path = dir / "a"}, told(unpack)), 1000);
+    REQUIRE(unpack.done());
+    return unpack.result();
+  };
+  const std::string begun = dir / ".b.rex-copy";
+  cut();
+  REQUIRE(status_of(begun).st_size == 256 << 10);
+  SECTION("it goes on") { CHECK(again().kept == 256 << 10); }
+  SECTION("the source has changed") {
+    put(dir / "a", std::string(500'000, 'b'));
+    CHECK(again().kept == 0);
   }
+  SECTION("the source is shorter") {
+    put(dir / "a", "short");
+    CHECK(again().kept == 0);
+  }
+  SECTION("the beginning was damaged") {
+    std::ofstream(begun, std::ios::binary | std::ios::in).seekp(1000).write("x", 1);
+    CHECK(again().kept == 0);
+  }
+  SECTION("others may write it") {
+    ::chmod(begun.c_str(), 0620);
+    CHECK(again().kept == 0);
+    std::filesystem::remove(begun);  // which was left alone
+  }
+  SECTION("it has another name too") {
+    REQUIRE(::link(begun.c_str(), (dir / "other").c_str()) == 0);
+    CHECK(again().kept == 0);
+    CHECK(get(dir / "other") == std::string(256 << 10, 'a'));
+    std::filesystem::remove(begun);
+    std::filesystem::remove(dir / "other");
+  }
+  SECTION("it is a link to what is not to be written") {
+    std::filesystem::rename(begun, dir / "other");
+    REQUIRE(::symlink("other", begun.c_str()) == 0);
+    CHECK(again().kept == 0);
+    CHECK(get(dir / "other") == std::string(256 << 10, 'a'));
+    std::filesystem::remove(begun);
+    std::filesystem::remove(dir / "other");
+  }
+  CHECK(get(dir / "b") == get(dir / "a"));
+  CHECK(names_in(dir / "") == std::vector<std::string>{"a", "b"});
+  CHECK(again().kept == static_cast<std::int64_t>(get(dir / "a").size()));  // all of it is there now
+  put(dir / "b", "of somebody else's");
+  CHECK(outcome(again) == "OsError EEXIST");
+  CHECK(get(dir / "b") == "of somebody else's");
+}
+
+TEST_CASE("What goes on with a tree keeps what is the same, and tidies up what nothing goes on with") {
+  const TempDir dir;
+  make_tree(dir / "a");
+  copy({.path = dir / "a"}, {.path = dir / "b"});
+  put(dir / "b/d/.gone.rex-copy", "the beginning of what was removed since", 0600);
+  put(dir / "a/file", "TEXT\n");
+  Unpack unpack({.path = dir / "b", .overwrite = true, .resume = true});
+  const std::string stream = packed({.path = dir / "a"}, told(unpack));
+  CHECK(stream.size() < 10'000);
+  feed(unpack, stream, 1000);
+  REQUIRE(unpack.done());
+  const CopyResult result = unpack.result();
+  CHECK(result.kept == result.bytes - 5);
+  CHECK(get(dir / "b/file") == "TEXT\n");
+  CHECK(names_in(dir / "b/d") == names_in(dir / "a/d"));
+  CHECK(sha256_of_file(dir / "b/sparse") == sha256_of_file(dir / "a/sparse"));
 }
 
 TEST_CASE("What is there is kept, or replaced one by one") {

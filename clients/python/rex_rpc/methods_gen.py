@@ -344,15 +344,21 @@ class AsyncHostMethods(t.Generic[S]):
         recursive: t.Optional[bool] = None,
         excludes: t.Optional[t.List[str]] = None,
         overwrite: t.Optional[bool] = None,
+        resume: t.Optional[bool] = None,
         progress: t.Optional[Progress] = None,
     ) -> FileCopyResult:
         """Copy a file or a tree, from one host to another or within one. Both hosts are paths from where this
         executes, and their paths absolute or from the instance's own directory there. Modes, times, symbolic
         links and holes travel; owners do not. Each file is its old self or its new one, verified by its SHA-256;
-        the tree as a whole is not one step. With `progressToken`, the bytes that have travelled are told.
+        the tree as a whole is not one step. With `progressToken`, the bytes that have travelled are told. With
+        `resume`, one that was cut goes on when it is asked for again, by itself or with all that it had begun:
+        what came of the file that it was at stays beside it, as `.NAME.rex-copy`.
         """
         params = pack(
-            {"from": from_, "to": to, "recursive": recursive, "excludes": excludes, "overwrite": overwrite},
+            {
+                "from": from_, "to": to, "recursive": recursive, "excludes": excludes, "overwrite": overwrite,
+                "resume": resume
+            },
         )
         return t.cast(FileCopyResult, await self.call("file/copy", params, progress))
 
@@ -869,15 +875,21 @@ class HostMethods(t.Generic[S]):
         recursive: t.Optional[bool] = None,
         excludes: t.Optional[t.List[str]] = None,
         overwrite: t.Optional[bool] = None,
+        resume: t.Optional[bool] = None,
         progress: t.Optional[Progress] = None,
     ) -> FileCopyResult:
         """Copy a file or a tree, from one host to another or within one. Both hosts are paths from where this
         executes, and their paths absolute or from the instance's own directory there. Modes, times, symbolic
         links and holes travel; owners do not. Each file is its old self or its new one, verified by its SHA-256;
-        the tree as a whole is not one step. With `progressToken`, the bytes that have travelled are told.
+        the tree as a whole is not one step. With `progressToken`, the bytes that have travelled are told. With
+        `resume`, one that was cut goes on when it is asked for again, by itself or with all that it had begun:
+        what came of the file that it was at stays beside it, as `.NAME.rex-copy`.
         """
         params = pack(
-            {"from": from_, "to": to, "recursive": recursive, "excludes": excludes, "overwrite": overwrite},
+            {
+                "from": from_, "to": to, "recursive": recursive, "excludes": excludes, "overwrite": overwrite,
+                "resume": resume
+            },
         )
         return t.cast(FileCopyResult, self.call("file/copy", params, progress))
 

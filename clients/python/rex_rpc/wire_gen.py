@@ -2178,6 +2178,7 @@ _FileCopyParamsOptional = t.TypedDict(
         "recursive": bool,
         "excludes": t.List[str],
         "overwrite": bool,
+        "resume": bool,
         "progressToken": t.Union[int, str],
         "host": str,
     },
@@ -2189,8 +2190,8 @@ class FileCopyParams(_FileCopyParamsRequired, _FileCopyParamsOptional):
     pass
 
 
-FileCopyResult = t.TypedDict(
-    "FileCopyResult",
+_FileCopyResultRequired = t.TypedDict(
+    "_FileCopyResultRequired",
     {
         "files": int,
         "bytes": int,
@@ -2198,6 +2199,19 @@ FileCopyResult = t.TypedDict(
         "hash": str,
     },
 )
+
+
+_FileCopyResultOptional = t.TypedDict(
+    "_FileCopyResultOptional",
+    {
+        "kept": int,
+    },
+    total=False,
+)
+
+
+class FileCopyResult(_FileCopyResultRequired, _FileCopyResultOptional):
+    pass
 
 
 _FileSendParamsRequired = t.TypedDict(
@@ -2215,6 +2229,7 @@ _FileSendParamsOptional = t.TypedDict(
         "pathBytes": str,
         "recursive": bool,
         "excludes": t.List[str],
+        "resume": bool,
         "host": str,
     },
     total=False,
@@ -2239,6 +2254,7 @@ _FileReceiveParamsOptional = t.TypedDict(
         "path": str,
         "pathBytes": str,
         "overwrite": bool,
+        "resume": bool,
         "source": str,
         "sourceBytes": str,
         "host": str,

@@ -1371,6 +1371,11 @@ export interface FileCopyParams {
   excludes?: string[];
   /** Replace files that are there; else EEXIST, before anything is written there. Default: `false`. */
   overwrite?: boolean;
+  /**
+   * Go on with an earlier copy: both ends read what is at `to` already, and of what is the same, by its SHA-256,
+   * nothing travels but its hash. Whatever ends this one, the next can go on with it. Default: `false`.
+   */
+  resume?: boolean;
   progressToken?: number | string;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
@@ -1380,6 +1385,8 @@ export interface FileCopyResult {
   files: number;
   /** Of their contents, holes included. */
   bytes: number;
+  /** With `resume`: of these, how many were there already and did not travel. */
+  kept?: number;
   /** FIFOs, sockets and devices. */
   skipped: number;
   /** SHA-256: of the one file; of a tree, of the lines "HASH  PATH\n" of its files in their order. */
@@ -1392,6 +1399,8 @@ export interface FileSendParams {
   /** Default: `false`. */
   recursive?: boolean;
   excludes?: string[];
+  /** The other end tells first what it has. */
+  resume?: boolean;
   ticket: string;
   /** Where this executes: a path of host names from here; "" is this instance. */
   host?: string;
@@ -1402,6 +1411,8 @@ export interface FileReceiveParams {
   pathBytes?: string;
   /** Default: `false`. */
   overwrite?: boolean;
+  /** Tell the other end first what is there. */
+  resume?: boolean;
   /** What is copied, where it is on this host too: InvalidParams if `path` lies in it. */
   source?: string;
   sourceBytes?: string;

@@ -1,0 +1,170 @@
+#include "files/copy_inventory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <utility>
+
+#include "files/copy_stream.h"
+#include "files/entry.h"
+
+namespace rex::files {
+namespace {
+
+constexpr std::string_view begun_end = ".rex-copy";
+constexpr std::size_t max_name = 255;
+constexpr std::size_t max_begun = 16;  // held open
+constexpr int patience_ms = 3'000;     // a copy whose link was cut ends within that
+constexpr int look_again_ms = 20;
+
+/// Where a file lies whose name is that of something begun: the path of what it is the beginning of; else "".
+std::string of_begun(const std::string& relative) {
+  const std::size_t slash = relative.rfind('/') + 1;  // 0 where there is none
+  const std::string_view name = std::string_view(relative).substr(slash);
+  if (!name.starts_with('.') || !name.ends_with(begun_end) || name.size() < begun_end.size() + 2) {
+    return "";
+  }
+  return relative.substr(0, slash) + std::string(name.substr(1, name.size() - 1 - begun_end.size()));
+}
+
+}  // namespace
+
+std::string begun_name(const std::string& name) {
+  const std::string begun = "." + name + std::string(begun_end);
+  return begun.size() <= max_name ? begun : "";
+}
+
+bool is_our_begun(int file, int directory, const std::string& name, int patience) {
+  int locked = ::flock(file, LOCK_EX | LOCK_NB);
+  for (; locked != 0 && errno == EWOULDBLOCK && patience > 0; patience -= look_again_ms) {
+    const timespec pause{0, look_again_ms * 1'000'000L};
+    ::nanosleep(&pause, nullptr);
+    locked = ::flock(file, LOCK_EX | LOCK_NB);
+  }
+  struct ::stat opened{};
+  struct ::stat named{};
+  return locked == 0 && ::fstat(file, &opened) == 0 && S_ISREG(opened.st_mode) && opened.st_uid == ::geteuid() &&
+         opened.st_nlink == 1 && (opened.st_mode & 07777) == 0600 &&
+         ::fstatat(directory, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_dev == opened.st_dev &&
+         named.st_ino == opened.st_ino;
+}
+
+std::string CopyInventory::full(const std::string& relative) const {
+  return relative.empty() ? path_ : path_ + "/" + relative;
+}
+
+bool CopyInventory::tell(std::string& stream, std::size_t bytes) {
+  const std::size_t enough = stream.size() + bytes;
+  if (!std::exchange(opened_, true)) {
+    std::error_code none;
+    next_ = {path_, std::filesystem::directory_options::skip_permission_denied, none};
+    if (none) {  // no directory: a file, or nothing
+      look("");
+    }
+  }
+  for (std::int64_t worked = 0; stream.size() < enough && worked < max_hole_bytes;) {
+    if (reading_.file) {
+      worked += read_on(stream);
+    } else if (next_ != std::filesystem::recursive_directory_iterator() &&
+               whole_.size() + begun_.size() < max_inventory) {
+      std::error_code ignored;
+      if (next_->symlink_status(ignored).type() == std::filesystem::file_type::regular) {
+        look(next_->path().string().substr(path_.size() + 1));
+      }
+      next_.increment(ignored);
+    } else {
+      append(stream, {});
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Opens it for reading. The one file that a copy may go to is looked at when there is none begun beside it.
+void CopyInventory::look(const std::string& relative) {
+  const SplitPath split = split_path(full(relative));
+  at_begun_ = true;
+  at_ = relative.empty() ? "" : of_begun(relative);
+  std::string begun = relative.empty() ? begun_name(split.name) : at_.empty() ? "" : split.name;
+  if (!begun.empty() && begun_.size() < max_begun) {
+    const Fd directory(::open(split.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    reading_.file.reset(::openat(directory.get(), begun.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (reading_.file && !is_our_begun(reading_.file.get(), directory.get(), begun, patience_ms)) {
+      reading_.file.reset();
+    }
+  }
+  if (!reading_.file && (relative.empty() || at_.empty())) {
+    at_begun_ = false;
+    at_ = relative;
+    reading_.file.reset(::open(full(relative).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  }
+  if (!reading_.file || ::fstat(reading_.file.get(), &status_) != 0 || !S_ISREG(status_.st_mode) ||
+      status_.st_uid != ::geteuid()) {
+    reading_.file.reset();
+  }
+  offset_ = 0;
+  reading_.hash = {};
+}
+
+/// The next piece of the file; how much was read.
+std::int64_t CopyInventory::read_on(std::string& stream) {
+  std::array<char, 64 << 10> buffer;
+  std::int64_t done = 0;
+  while (done < static_cast<std::int64_t>(max_copy_bytes)) {
+    const ssize_t size = ::pread(reading_.file.get(), buffer.data(), buffer.size(), offset_);
+    if (size < 0 && errno == EINTR) {
+      continue;
+    }
+    if (size <= 0) {
+      reading_.size = offset_;
+      if (offset_ > 0) {
+        const std::string hash = reading_.hash.so_far();
+        append(stream, {.kind = CopyRecord::Kind::file,
+                        .path = at_,
+                        .size = offset_,
+                        .offset = at_begun_ ? offset_ : 0,
+                        .text = hash});
+        if (at_begun_) {
+          begun_.insert_or_assign(at_, std::exchange(reading_, {}));
+        } else {
+          whole_.insert_or_assign(at_, Whole{status_, hash});
+        }
+      }
+      reading_ = {};
+      break;
+    }
+    reading_.hash.update({buffer.data(), static_cast<std::size_t>(size)});
+    offset_ += size;
+    done += size;
+  }
+  return done;
+}
+
+std::optional<CopyInventory::Begun> CopyInventory::take_begun(const std::string& path) {
+  const auto found = begun_.find(path);
+  if (found == begun_.end()) {
+    return std::nullopt;
+  }
+  Begun begun = std::move(found->second);
+  begun_.erase(found);
+  return begun;
+}
+
+const CopyInventory::Whole* CopyInventory::whole(const std::string& path) const {
+  const auto found = whole_.find(path);
+  return found == whole_.end() ? nullptr : &found->second;
+}
+
+void CopyInventory::remove_rest() {
+  for (const auto& [path, begun] : begun_) {
+    const SplitPath split = split_path(full(path));
+    ::unlink((split.directory + "/" + begun_name(split.name)).c_str());
+  }
+  begun_.clear();
+}
+
+}  // namespace rex::files
