@@ -163,15 +163,18 @@ class Processes(RexCase):
         # The kernel spares the process that asks; whoever held its session may have ended it as well.
         self.assertIn(result["state"], ("exited", "shellExited", "lost"), result)
         self.assertIn(waiting.result(timeout=10)["state"], ("shellExited", "lost"))
-        for session in (one, two, idle):
-            again = None
-            while again is None:
+
+        def back(session):
+            while True:
                 try:
-                    again = session.run("echo back; (exit 2)")
+                    return session.run("echo back; (exit 2)")
                 except RpcError as error:  # who starts programs is still dying
                     self.assertEqual((error.type, error.data["retryable"]), ("StartFailed", True))
+
+        for session in (one, two, idle):
+            again = back(session)
             if session is one and again["state"] == "lost":  # its keeper went a moment behind the answer
-                again = session.run("echo back; (exit 2)")
+                again = back(session)
             self.result(again, state="exited", exitCode=2, output="back\n")
             if session is not one:
                 self.assertIsNotNone(again["restarted"])

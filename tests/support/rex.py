@@ -52,7 +52,8 @@ def hop_server(variables, cwd):
     exports = [f"export {name}={shlex.quote(environment[name])}" for name in names]
     # What dropbear sees for a home is its own; the sessions see this machine's.
     here = [f'[ "$1" ] || exec nsenter --mount=/proc/{os.getpid()}/ns/mnt "$0" here'] if HOP_BY == "dropbear" else []
-    lines = ["#!/bin/sh", *here, f"cd {shlex.quote(cwd)}", *exports, 'exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"', ""]
+    lines = ["#!/bin/sh", *here, "unset HOME", f"cd {shlex.quote(cwd)}", *exports,
+             'exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"', ""]
     login.write_text("\n".join(lines))
     login.chmod(0o755)
     return environment
