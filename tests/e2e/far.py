@@ -104,7 +104,12 @@ class FarCase(RexCase):
         shutil.copy(shutil.which("busybox"), root / "bin" / "sh")
         for program in programs.split():
             (root / "bin" / program).symlink_to("sh")
-        return ["env", "-i", "PATH=/bin", "HOME=/root", shutil.which("bwrap"), "--die-with-parent", "--unshare-pid",
+        return self.in_root(root)
+
+    @staticmethod
+    def in_root(root, path="/bin"):
+        """The argv to begin with for what runs in a directory as its root."""
+        return ["env", "-i", f"PATH={path}", "HOME=/root", shutil.which("bwrap"), "--die-with-parent", "--unshare-pid",
                 "--bind", str(root), "/", "--dev", "/dev", "--proc", "/proc"]
 
     def mounted(self, places, home=None, then=":", shell="sh"):

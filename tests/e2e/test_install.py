@@ -6,10 +6,11 @@ Must not know the script that does it. Facts are files on the far side, and what
 import os
 import pathlib
 import shutil
+import time
 import unittest
 
 from far import BARE, FarCase, agent, needs_agent, needs_mounts, needs_roots, works
-from rig import binary, needs, subprocess, until
+from rig import binary, long_only, needs, subprocess, until
 from test_trees import marked
 
 # What is tried where the home will not do: writable, or not.
@@ -49,6 +50,40 @@ class Install(FarCase):
         self.assertTrue(info["took"].startswith("exec env, installed /root/.cache/rex-rpc/"), info["took"])
         self.assertEqual(self.served(info), "here\n")
         self.assertEqual(digest(self.place(self.folder / "root/root/.cache")), digest(agent()))
+
+    @long_only
+    @needs_roots
+    @needs("debootstrap", "apt-get")
+    def test_an_old_release_of_debian_serves_its_own_shell(self):
+        """As a mirror has it; those that it no longer has are skipped by name."""
+        mirrors = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
+                                 capture_output=True, text=True, check=True).stdout.split()
+        for release, number in (("stretch", "9"), ("buster", "10"), ("bullseye", "11")):
+            with self.subTest(release=release):
+                root = self.folder / release
+                made = subprocess.run(["debootstrap", "--variant=minbase", release, root, mirrors[0]],
+                                      capture_output=True, text=True, timeout=600, check=False)
+                if made.returncode != 0:
+                    self.skipTest(f"cannot run here: {made.stdout.strip().splitlines()[-1:]}")
+                begun = time.monotonic()
+                info = self.connect([*self.in_root(root, "/usr/bin:/bin"), "sh"])
+                self.assertLess(time.monotonic() - begun, 15)
+                self.assertTrue(self.served(info, "cat /etc/debian_version").startswith(number + "."))
+                host = info["name"]
+                session = self.rex.call("session/create", host=host)
+                self.assertEqual((session["shell"], session["state"]), ("bash", "ready"))
+                run = {"host": host, "session": session["session"]}
+                done = self.rex.call("session/run", command="read -p 'Name? ' name; echo $name; (exit 3)", **run)
+                self.assertEqual((done["state"], done["waiting"]["text"]), ("waitingInput", "Name? "))
+                self.rex.call("session/write", data="you", submit=True, **run)
+                done = self.rex.call("session/wait", any=[{"exit": True}], **run)["result"]
+                self.assertEqual((done["exitCode"], done["completion"]), (3, "exact"))
+                sleeping = self.rex.start("session/run", command="sleep 60", **run)
+                until(lambda: self.rex.call("session/info", **run)["state"] == "running")
+                self.rex.call("session/interrupt", **run)
+                self.assertEqual(sleeping.result()["exitCode"], 130)
+                self.rex.call("file/copy", **{"from": {"host": host, "path": "/usr/share/perl5"}, "recursive": True,
+                                              "to": {"path": str(self.folder / f"copy of {release}")}})
 
     def test_H2_H10_a_machine_that_we_have_nothing_for_is_named_before_anything_is_sent(self):
         uname = self.folder / "uname"
