@@ -66,13 +66,21 @@
         (list (if (string-prefix-p "/" (or shell "")) shell "/bin/sh")
               (if (string-empty-p host) "-i" "-l")))))
 
+(defconst rex-rpc--keep-ms (* 24 3600 1000)
+  "How long a shell on a host waits for its link, while no command runs in it.")
+
 (defun rex-rpc--begin-shell (view)
   "Begin a shell on the host of VIEW and show it there."
+  (setf (rex-rpc--view-lasts view)
+        (not (string-empty-p (rex-rpc--view-host view))))
   (rex-rpc--create
    view
-   (list :argv (vconcat (rex-rpc--user-shell (rex-rpc--view-host view)))
-         :profile "human" :rows term-height :cols term-width
-         :env '(:TERM "eterm-color"))
+   (append
+    (list :argv (vconcat (rex-rpc--user-shell (rex-rpc--view-host view)))
+          :profile "human" :rows term-height :cols term-width
+          :env '(:TERM "eterm-color"))
+    (and (rex-rpc--view-lasts view)
+         (list :lifetime "daemon" :ttlMs rex-rpc--keep-ms)))
    '(:role "writer" :newline "terminal")))
 
 ;;;###autoload
@@ -102,6 +110,7 @@ One that has ended with its link makes way for a new shell."
                                             (list :session session))
                          (rex-rpc-error nil)))))
       (setf (rex-rpc--view-own view) (rex-rpc--view-own old)
+            (rex-rpc--view-lasts view) (rex-rpc--view-lasts old)
             (rex-rpc--view-role view) (rex-rpc--view-role old))
       (if lives
           (progn
@@ -201,6 +210,7 @@ What it wrote before is shown first.  \\[rex-take] types into it,
           (offset (plist-get info :oldest)))
       (setf (rex-rpc--view-session view) (plist-get info :session)
             (rex-rpc--view-ready view) t
+            (rex-rpc--view-lasts view) t
             (rex-rpc--view-role view) "observer")
       (when (eq (plist-get info :tty) t)
         (setf (rex-rpc--view-before view)
@@ -250,8 +260,11 @@ What it wrote before is shown first.  \\[rex-take] types into it,
                  (setf (rex-rpc--view-role view) role
                        (rex-rpc--view-attachment view)
                        (plist-get attached :attachment)
+                       (rex-rpc--view-info view) (plist-get attached :info)
                        (rex-rpc--view-state view)
-                       (plist-get (plist-get attached :info) :state))))))
+                       (plist-get (plist-get attached :info) :state)
+                       (rex-rpc--view-prompt-at view)
+                       (plist-get (plist-get attached :info) :next))))))
         (condition-case error
             (progn
               (funcall attach role)
@@ -261,7 +274,8 @@ What it wrote before is shown first.  \\[rex-take] types into it,
            (user-error "%s; C-u M-x rex-take takes it all the same"
                        (cadr error)))))
       (when (equal role "writer")
-        (rex-rpc--resize view (cons term-width term-height))))))
+        (rex-rpc--resize view (cons term-width term-height))
+        (rex-rpc--prompt-if-due view)))))
 
 (defun rex-take (&optional takeover)
   "Type into the session of this buffer.

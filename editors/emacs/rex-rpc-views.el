@@ -32,6 +32,10 @@ cat <\"$d/out\"; e=$(cat \"$d/end\"); kill $c 2>/dev/null; exec sh -c \"$e\""
   writing                      ; whether a write is under way
   over                         ; nil, `ended' or `lost'
   state                        ; of the session
+  lasts                        ; whether the session outlives its link
+  cut                          ; whether that is lost just now
+  in-line                      ; whether what was shown ends within a line
+  prompt-at                    ; offset behind which a prompt of ours is due
   info before stderr-to ready)
 
 (defvar rex-rpc--views nil "All views that are not over.")
@@ -65,7 +69,8 @@ order, one after the other."
 (defun rex-rpc--show (view bytes)
   "Give BYTES to the reader of VIEW."
   (let ((output (rex-rpc--view-output view)))
-    (when (process-live-p output)
+    (when (and (process-live-p output) (not (string-empty-p bytes)))
+      (setf (rex-rpc--view-in-line view) (not (string-suffix-p "\n" bytes)))
       (ignore-errors (process-send-string output bytes)))))
 
 (defun rex-rpc--say (view text)
@@ -73,6 +78,22 @@ order, one after the other."
   (rex-rpc--show view (encode-coding-string
                        (format "\r\n[rex: %s]\r\n" (rex-rpc--printable text))
                        'utf-8)))
+
+(defun rex-rpc--prompt-if-due (view)
+  "Give the reader of VIEW a prompt, if one is due and all before it shown.
+An agent's shell has none of its own."
+  (let ((due (rex-rpc--view-prompt-at view))
+        (info (rex-rpc--view-info view)))
+    (when (and due (>= (rex-rpc--view-next view) due)
+               (not (rex-rpc--view-own view)) (plist-get info :shell)
+               (equal (rex-rpc--view-role view) "writer")
+               (equal (rex-rpc--view-state view) "ready"))
+      (setf (rex-rpc--view-prompt-at view) nil)
+      (rex-rpc--show view (encode-coding-string
+                           (format "%s%s $ "
+                                   (if (rex-rpc--view-in-line view) "\r\n" "")
+                                   (rex-rpc--printable (plist-get info :cwd)))
+                           'utf-8)))))
 
 (defun rex-rpc--finish (view)
   "End what stands here for the session of VIEW."
@@ -107,6 +128,7 @@ order, one after the other."
                         :host (rex-rpc--view-host view)))
   (unless (equal (plist-get params :stream) "stderr")
     (setf (rex-rpc--view-next view) (plist-get params :next))
+    (rex-rpc--prompt-if-due view)
     (when (eq (plist-get params :eof) t)
       (setf (rex-rpc--view-over view) 'ended)
       (if (or (rex-rpc--view-code view) (rex-rpc--view-signal view))
@@ -129,7 +151,7 @@ order, one after the other."
 
 (defun rex-rpc--session-notified (method params)
   "Take METHOD with PARAMS if it is of a session that is followed."
-  (when (memq method '(session/output session/event))
+  (when (memq method '(session/output session/event attachment/ended))
     (let ((view (cl-find-if
                  (lambda (view)
                    (and (equal (rex-rpc--view-host view)
@@ -138,27 +160,56 @@ order, one after the other."
                                 (list (rex-rpc--view-attachment view)
                                       (rex-rpc--view-errors view)))))
                  rex-rpc--views)))
+      (when (and view (rex-rpc--view-cut view)
+                 (not (eq method 'attachment/ended)))
+        (setf (rex-rpc--view-cut view) nil)
+        (rex-rpc--soon #'rex-rpc--say view "it goes on"))
       (cond ((null view))
             ((eq method 'session/output)
              (rex-rpc--soon #'rex-rpc--take-output view params))
+            ((eq method 'attachment/ended)
+             (rex-rpc--cut-off view (plist-get params :reason)))
             (t
              (setf (rex-rpc--view-state view) (plist-get params :state))
-             (when (equal (plist-get params :event) "shellExited")
-               (setf (rex-rpc--view-code view) (plist-get params :exitCode)
-                     (rex-rpc--view-signal view) (plist-get params :signal)))
+             (pcase (plist-get params :event)
+               ("shellExited"
+                (setf (rex-rpc--view-code view) (plist-get params :exitCode)
+                      (rex-rpc--view-signal view) (plist-get params :signal)))
+               ("cwd"
+                (setf (rex-rpc--view-info view)
+                      (plist-put (rex-rpc--view-info view)
+                                 :cwd (plist-get params :cwd))))
+               ("stateChanged"
+                (setf (rex-rpc--view-prompt-at view)
+                      (and (equal (plist-get params :state) "ready")
+                           (plist-get params :offset)))
+                (rex-rpc--soon #'rex-rpc--prompt-if-due view)))
              (rex-rpc--soon #'run-hook-with-args 'rex-rpc-view-functions
                             view params))))))
 (add-hook 'rex-rpc-notification-functions #'rex-rpc--session-notified)
 
-(defun rex-rpc--views-lost (host why)
-  "Say in what was followed on HOST that it is lost, and WHY."
+(defun rex-rpc--cut-off (view why)
+  "Say in VIEW WHY nothing comes any more, and end what stands here for it."
+  (unless (rex-rpc--view-over view)
+    (setf (rex-rpc--view-over view) 'lost)
+    (rex-rpc--soon (lambda ()
+                     (rex-rpc--say view why)
+                     (rex-rpc--finish view)))))
+
+(defun rex-rpc--views-lost (host why again)
+  "Say in what was followed on HOST that it is lost, and WHY.
+What lasts goes on by itself if HOST is dialled AGAIN."
   (dolist (view rex-rpc--views)
     (when (and (rex-rpc--behind-p host (rex-rpc--view-host view))
                (null (rex-rpc--view-over view)))
-      (setf (rex-rpc--view-over view) 'lost)
-      (rex-rpc--soon (lambda ()
-                       (rex-rpc--say view why)
-                       (rex-rpc--finish view))))))
+      (cond ((not (and again (rex-rpc--view-lasts view)
+                       (rex-rpc--view-attachment view)))
+             (rex-rpc--cut-off view why))
+            ((not (rex-rpc--view-cut view))
+             (setf (rex-rpc--view-cut view) t)
+             (rex-rpc--soon
+              #'rex-rpc--say view
+              (concat why "; it goes on by itself once that is there again")))))))
 (add-hook 'rex-rpc-lost-functions #'rex-rpc--views-lost)
 
 ;;;; What is typed
@@ -208,6 +259,7 @@ agent's commands are."
                                                         :cwd) ""))
                          (replace-regexp-in-string "[[:cntrl:]]" "" first)))))
        (unless (string-blank-p line)
+         (rex-rpc--show view (encode-coding-string (concat line "\r\n") 'utf-8))
          (rex-rpc-request-async
           (rex-rpc--view-host view) "session/run"
           (list :session (rex-rpc--view-session view) :command line :waitMs 0)
@@ -335,6 +387,23 @@ OPTIONS are those of `make-process'."
                   (rex-rpc--attach view '(:stream "stderr" :offset 0) nil))
                 (rex-rpc--flush view))
             (rex-rpc--abandoned view))))))))
+
+(defun rex-rpc--leave ()
+  "End the sessions that would outlive this Emacs, which ends."
+  (let ((open 0)
+        (end (time-add nil 2)))
+    (dolist (view rex-rpc--views)
+      (when (and rex-rpc--server (rex-rpc--view-own view)
+                 (rex-rpc--view-lasts view) (rex-rpc--view-session view)
+                 (not (rex-rpc--view-over view)) (not (rex-rpc--view-cut view)))
+        (cl-incf open)
+        (rex-rpc--send "session/close"
+                       (list :host (rex-rpc--view-host view)
+                             :session (rex-rpc--view-session view))
+                       (lambda (&rest _) (cl-decf open)))))
+    (while (and (> open 0) (time-less-p nil end))
+      (accept-process-output nil 0.05))))
+(add-hook 'kill-emacs-hook #'rex-rpc--leave)
 
 (provide 'rex-rpc-views)
 ;;; rex-rpc-views.el ends here

@@ -15,7 +15,8 @@
 ;;   /rex:HOST:/PATH     files, for everything that takes a file name
 ;;
 ;; HOST is a name of ~/.config/rex-rpc/hosts.json or of `rex-rpc-hosts'.
-;; Hosts behind each other are written /rex:bastion|rex:build7:/PATH.
+;; Hosts behind each other are bastion/build7, in names of files
+;; /rex:bastion%build7:/PATH.
 ;;
 ;; This file has the connection, hosts and what they ask.  It must not know
 ;; buffers or files.
@@ -63,13 +64,17 @@ A name with slashes is a host behind others:
 (defvar rex-rpc--states (make-hash-table :test #'equal)
   "The newest host/status of each host.")
 
+(defvar rex-rpc--missed nil "Hosts from their loss until they are there again.")
+
 (defvar rex-rpc-notification-functions nil
   "Functions called with each notification, as METHOD and PARAMS.
 They run in a process filter: they must neither wait nor fail.")
 (defvar rex-rpc-lost-functions nil
-  "Functions called with HOST and a text when a host is lost.
-\"\" is this machine: the program itself has ended.  They run as
-those of `rex-rpc-notification-functions' do.")
+  "Functions called with HOST, a text and AGAIN when a host is lost.
+\"\" is this machine: the program itself has ended.  AGAIN says that
+the host is dialled again by itself, and that what is attached
+there goes on then.  They run as those of
+`rex-rpc-notification-functions' do.")
 
 ;; A dispatcher has to answer before it returns, and a person takes longer:
 ;; nothing else would be read meanwhile.  So that answer is held back here.
@@ -120,12 +125,12 @@ RESULT may be one that comes later."
   (or (string-empty-p host) (equal host other)
       (string-prefix-p (concat host "/") other)))
 
-(defun rex-rpc--lost (host why)
-  "Forget what was on HOST and behind it; WHY is told."
+(defun rex-rpc--lost (host why &optional again)
+  "Forget what was on HOST and behind it; WHY is told, and AGAIN as there."
   (setq rex-rpc--connected
         (cl-remove-if (lambda (path) (rex-rpc--behind-p host path))
                       rex-rpc--connected))
-  (run-hook-with-args 'rex-rpc-lost-functions host why))
+  (run-hook-with-args 'rex-rpc-lost-functions host why again))
 
 (defun rex-rpc--notified (_connection method params)
   "Take METHOD with PARAMS, a notification of the server."
@@ -134,12 +139,16 @@ RESULT may be one that comes later."
       (let ((host (plist-get params :host))
             (state (plist-get params :state)))
         (puthash host params rex-rpc--states)
+        (when (equal state "ready")
+          (setq rex-rpc--missed (delete host rex-rpc--missed)))
         (when (member state '("lost" "closed"))
           (let ((why (format "host %s is %s: %s" host state
                              (rex-rpc--printable (plist-get params :detail)))))
-            (when (equal state "lost")
+            (when (and (equal state "lost") (not (member host rex-rpc--missed)))
+              (push host rex-rpc--missed)
               (message "rex-rpc: %s" why))
-            (rex-rpc--lost host why)))))
+            (rex-rpc--lost host why (and (equal state "lost")
+                                         (plist-get params :retryMs)))))))
     (run-hook-with-args 'rex-rpc-notification-functions method params)))
 
 (defun rex-rpc--ended (connection)
@@ -148,6 +157,7 @@ RESULT may be one that comes later."
     (setq rex-rpc--server nil
           rex-rpc--machine nil)
     (clrhash rex-rpc--states)
+    (setq rex-rpc--missed nil)
     (rex-rpc--lost "" "rex-rpc has ended")))
 
 (defun rex-rpc--start ()

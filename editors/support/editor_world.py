@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 
 from rig import Rex, RexCase, binary, until
-from ssh_server import SshServer
+from ssh_server import SshServer, asking
 from terminal_world import Tmux
 
 PICTURES = pathlib.Path(__file__).resolve().parents[2] / "build" / "pictures"
@@ -85,6 +85,31 @@ class EditorCase(RexCase):
             "SHELL": "/bin/bash",
         }
 
+    def check_terminal(self, host, hosts, term, size):
+        """A shell on `host` in the editor, from its prompt until it is told to end with 3; gives the editor, which
+        `terminal_on` starts. `term` is its $TERM, `size` what stty says in a terminal of 100 x 30."""
+        editor = self.terminal_on(host, hosts)
+        editor.type("echo $((6*7)) in $TERM\r")
+        editor.shows(f"42 in {term}")
+        editor.tmux.call("resize-window", "-x", "100", "-y", "30")
+        editor.comes_to_show("stty size\r", size)
+        editor.type("exit 3\r")
+        return editor
+
+    def check_link_heals(self, editor):
+        """The link of the shell that the editor shows is cut in the middle: the editor says so, and the shell goes on."""
+        editor.type("PLACE=kept$((1+1))\r")
+        editor.comes_to_show("echo it is $PLACE\r", "it is kept2")
+        self.cut_link()
+        editor.shows("is lost")
+        editor.shows("goes on]")  # nobody has done anything
+        editor.comes_to_show("echo it was $PLACE\r", "it was kept2")
+
+    def check_nothing_is_left(self):
+        """Of the shells that the editor began, also of those on hosts."""
+        if not until(lambda: not self.sessions(), PATIENCE):
+            self.fail(f"left: {self.sessions()}")
+
     def temporary(self):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="rex-ed-", dir="/tmp"))
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
@@ -93,11 +118,34 @@ class EditorCase(RexCase):
     def start(self, argv, env=None):
         return Screen(self, argv, {**self.environment, **(env or {})})
 
-    @staticmethod
-    def hops():
-        """Two hosts behind each other, each a program of the one before."""
-        target = {"argv": [os.path.abspath(binary())]}
+    def hops(self):
+        """Two hosts behind each other, each a program of the one before; self.links has their ids as they begin."""
+        target = {"argv": ["sh", "-c", f"echo $$ >>{self.links}; exec {os.path.abspath(binary())}"]}
         return {"hop": target, "hop/hop": target}
+
+    @property
+    def links(self):
+        return self.folder / "links"
+
+    def middle(self):
+        """The instance between the editor and the last host: of those that are there, the one that began first."""
+        return next(pid for pid in map(int, self.links.read_text().split()) if os.path.exists(f"/proc/{pid}"))
+
+    def cut_link(self):
+        """-9 for the instance in the middle: what is behind it loses its link, and is dialled again."""
+        os.kill(self.middle(), signal.SIGKILL)
+
+    def end_session_behind_a_cut_link(self):
+        """The only daemon session there is has ended by the time that its host is dialled again."""
+        os.kill(self.middle(), signal.SIGSTOP)
+        (session,) = self.sessions()
+        subprocess.run([binary(), "kill", f"{session['instance']}/{session['session']}"], env=self.environment, check=True)
+        self.cut_link()
+
+    def sessions(self):
+        """All sessions of this test's user."""
+        listed = subprocess.run([binary(), "sessions", "--json"], env=self.environment, capture_output=True, check=False)
+        return json.loads(listed.stdout or "[]")
 
     def agent(self):
         """A client of its own instance, with a session that the editor may find."""
@@ -105,29 +153,15 @@ class EditorCase(RexCase):
         self.addCleanup(agent.close)
         return agent, agent.session("agents-work")
 
-    def kill_instance_of_session(self):
-        """-9 for the instance, behind all hosts, that has the only session there is."""
-        listed = subprocess.run([binary(), "sessions", "--json"], env=self.environment, capture_output=True, check=True)
-        (session,) = json.loads(listed.stdout)
-        os.kill(int(session["instance"].split("-")[0]), signal.SIGKILL)
-
     def host_with_password(self, password):
         """A real sshd whose PAM, in an /etc/pam.d of its own, takes this password; gives the environment of a client
         who knows it as `far`."""
         folder = self.temporary()
-        check, pam, programs = folder / "check", folder / "pam.d", folder / "programs"
+        check, programs = folder / "check", folder / "programs"
         check.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin; [ \"$(tr -d '\\0')\" = '{password}' ]\n")
-        check.chmod(0o755)
-        pam.mkdir()
-        (pam / "sshd").write_text(
-            f"auth requisite pam_exec.so expose_authtok quiet {check}\nauth required pam_permit.so\n"
-            "account required pam_permit.so\nsession required pam_permit.so\n")
         programs.mkdir()
         shutil.copy(binary(), programs / "rex-rpc")
-        inside = ["unshare", "-m", "sh", "-c", f'mount --bind {pam} /etc/pam.d && exec "$@"', "sh"]
-        sshd = SshServer.of(self, inside=inside, more=(
-            f"AuthenticationMethods keyboard-interactive\nKbdInteractiveAuthentication yes\n"
-            f"SetEnv PATH={programs}:/usr/bin:/bin XDG_RUNTIME_DIR={folder}\n"))
+        sshd = SshServer.of(self, **asking(folder, check, f"SetEnv PATH={programs}:/usr/bin:/bin XDG_RUNTIME_DIR={folder}\n"))
         return sshd.client("far", environment=self.environment)
 
 

@@ -14,7 +14,7 @@ import unittest
 from far import AGENTS, FarCase, needs_agent
 from relay_world import RelayCase, told
 from rig import binary, needs, until
-from ssh_server import SshServer
+from ssh_server import SshServer, asking
 
 SHELLS = ("bash", "dash", "zsh", "fish", "tcsh", "busybox sh")
 # What a login may do before it runs the command that it was given.
@@ -120,19 +120,10 @@ class OneTimePasswords(RelayCase):
 PATH=/usr/bin:/bin; given=$(tr -d '\\0'); wanted=$(head -n 1 {self.codes}); sed -i 1d {self.codes}
 [ -n "$wanted" ] && [ "$given" = "$wanted" ]
 """)
-        check.chmod(0o755)
-        pam = self.folder / "pam.d"
-        pam.mkdir()
-        (pam / "sshd").write_text(
-            f"auth requisite pam_exec.so expose_authtok quiet {check}\nauth required pam_permit.so\n"
-            "account required pam_permit.so\nsession required pam_permit.so\n")
         programs = self.folder / "programs"
         programs.mkdir()
         shutil.copy(binary(), programs / "rex-rpc")
-        inside = ["unshare", "-m", "sh", "-c", f'mount --bind {pam} /etc/pam.d && exec "$@"', "sh"]
-        sshd = SshServer.of(self, inside=inside, more=(
-            f"AuthenticationMethods keyboard-interactive\nKbdInteractiveAuthentication yes\n"
-            f"SetEnv PATH={programs}:/usr/bin:/bin\n"))
+        sshd = SshServer.of(self, **asking(self.folder, check, f"SetEnv PATH={programs}:/usr/bin:/bin\n"))
         self.client_environment = {**self.environment(), **sshd.client("far")}
         self.client = self.spawn(env=self.client_environment, hops=0)
         self.client.call("initialize", capabilities={"prompt": True})

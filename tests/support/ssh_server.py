@@ -107,6 +107,19 @@ class SshServer:
             stderr.read()
 
 
+def asking(folder, check, more=""):
+    """Options of an SshServer, as root, whose PAM, in an /etc/pam.d of its own in `folder`, asks for a password and
+    takes what the program `check` takes on its stdin; `more` as there."""
+    check.chmod(0o755)
+    pam = folder / "pam.d"
+    pam.mkdir()
+    (pam / "sshd").write_text(
+        f"auth requisite pam_exec.so expose_authtok quiet {check}\nauth required pam_permit.so\n"
+        "account required pam_permit.so\nsession required pam_permit.so\n")
+    return {"inside": ["unshare", "-m", "sh", "-c", f'mount --bind {pam} /etc/pam.d && exec "$@"', "sh"],
+            "more": "AuthenticationMethods keyboard-interactive\nKbdInteractiveAuthentication yes\n" + more}
+
+
 class Dropbear(SshServer):
     """The same by dropbear. It looks for keys at home only, so it runs where another folder is there: as root."""
 

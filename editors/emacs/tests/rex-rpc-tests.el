@@ -7,6 +7,7 @@
 
 ;;; Code:
 
+(require 'comint)
 (require 'ert)
 (require 'dired)
 (require 'vc)
@@ -16,6 +17,9 @@
 (defconst rex-tests-hops (string-to-number (getenv "REX_TEST_HOPS")))
 (defconst rex-tests-host
   (string-join (make-list rex-tests-hops "hop") "/"))
+
+(defconst rex-tests-idle (if (getenv "REX_LONG") 60 1)
+  "Seconds in which nothing is to be asked, which has no event to wait for.")
 
 (setq rex-rpc-command (append (json-parse-string (getenv "REX_TEST_COMMAND")) nil)
       rex-rpc-hosts
@@ -95,7 +99,7 @@
       (rex-rpc--changed buffer-file-name) ; as if what is known were too old
       (should (equal (rex-tests-asks (save-buffer)) '("file/write")))
       (should-not (file-exists-p (concat rex-tests-folder "/a.txt~")))
-      (should (equal (rex-tests-asks (sleep-for 1)) nil))
+      (should (equal (rex-tests-asks (sleep-for rex-tests-idle)) nil))
       (kill-buffer)))
   ;; Version control looks for its directories, once: one request for all names,
   ;; and a stat for each that is there.
@@ -237,6 +241,17 @@
       (should (equal (dired-get-filename) (rex-tests-name "many/f4711")))
       (kill-buffer))))
 
+(ert-deftest rex-while-10000-entries-come-timers-run ()
+  (make-directory (concat rex-tests-folder "/crowd") t)
+  (call-process "sh" nil nil nil "-c" "cd \"$1\" && seq -f f%04g 0 9999 | xargs touch"
+                "sh" (concat rex-tests-folder "/crowd"))
+  (file-exists-p (rex-tests-name ""))
+  (let* ((ticks 0)
+         (timer (run-at-time 0 0.001 (lambda () (cl-incf ticks)))))
+    (kill-buffer (dired-noselect (rex-tests-name "crowd/")))
+    (cancel-timer timer)
+    (should (> ticks 0))))
+
 (ert-deftest rex-while-10-megabytes-come-timers-run ()
   (rex-tests-put "large" (apply #'concat (make-list 655360 "0123456789abcde\n")))
   (let* ((ticks 0)
@@ -293,6 +308,26 @@
     (rex-tests-until (lambda () (not (process-live-p process))))
     (should (equal (process-exit-status process) 4))
     (rex-tests-until (lambda () (string-match-p "stopped" output)))))
+
+(ert-deftest rex-comint-talks-to-a-shell-of-the-host ()
+  (let* ((default-directory (rex-tests-name ""))
+         (buffer (make-comint "rex-test" "sh" nil "-i"))
+         (process (get-buffer-process buffer)))
+    (set-process-query-on-exit-flag process nil)
+    (with-current-buffer buffer
+      (goto-char (point-max))
+      (insert "echo $PWD $((6*7))")
+      (comint-send-input)
+      (rex-tests-until
+       (lambda ()
+         (string-match-p (concat (regexp-quote rex-tests-folder) "/? 42")
+                         (buffer-string))))
+      (goto-char (point-max))
+      (insert "exit 5")
+      (comint-send-input))
+    (rex-tests-until (lambda () (not (process-live-p process))))
+    (should (equal (process-exit-status process) 5))
+    (kill-buffer buffer)))
 
 (ert-deftest rex-a-process-that-is-deleted-ends-there-too ()
   (let* ((default-directory (rex-tests-name ""))
@@ -376,7 +411,7 @@
     (set-process-query-on-exit-flag process nil)
     (rex-rpc-request-async rex-tests-host "process/run" '(:command "sleep 1000")
                            (lambda (error _) (setq answer error)))
-    (add-hook 'rex-rpc-lost-functions (lambda (host _) (setq lost host)))
+    (add-hook 'rex-rpc-lost-functions (lambda (host &rest _) (setq lost host)))
     (signal-process (string-to-number pid) 'KILL)
     (rex-tests-until (lambda () answer))
     (should (equal (plist-get (plist-get answer :data) :type) "HostLost"))

@@ -81,7 +81,7 @@ class WithoutScreen(unittest.TestCase):
 class OnAScreen(EditorCase):
     def editor(self, hosts=None, env=None):
         """An Emacs in a terminal; `hosts` are its `rex-rpc-hosts`."""
-        entries = " ".join(f'("{name}" :argv ["{target["argv"][0]}"])' for name, target in (hosts or {}).items())
+        entries = " ".join(f'("{name}" :argv [{" ".join(map(json.dumps, target["argv"]))}])' for name, target in (hosts or {}).items())
         setup = (f'(setq rex-rpc-command \'("{os.path.abspath(binary())}") rex-rpc-hosts \'({entries}) '
                  'rex-rpc-shell \'("/bin/bash" "--norc" "--noprofile" "-i") inhibit-startup-screen t)')
         emacs = self.start(["emacs", "-nw", "-Q", "-L", str(PACKAGE), "-l", "rex-rpc", "--eval", setup], env)
@@ -107,32 +107,35 @@ class OnAScreen(EditorCase):
         emacs.shows("bash-5")
         return emacs
 
-    def check_terminal(self, host, hosts):
-        emacs = self.terminal_on(host, hosts)
-        emacs.type("echo $((6*7)) in $TERM\r")
-        emacs.shows("42 in eterm-color")
-        emacs.tmux.call("resize-window", "-x", "100", "-y", "30")
-        emacs.comes_to_show("stty size\r", "27 99")
-        emacs.type("exit 3\r")
-        emacs.shows("exited abnormally with code 3")
+    def shell_ends_with_its_code(self, host, hosts):
+        self.check_terminal(host, hosts, "eterm-color", "27 99").shows("exited abnormally with code 3")
 
     def test_a_shell_here_in_a_buffer(self):
-        self.check_terminal("", None)
+        self.shell_ends_with_its_code("", None)
 
     def test_a_shell_two_hosts_away_in_a_buffer(self):
-        self.check_terminal("hop/hop", self.hops())
+        self.shell_ends_with_its_code("hop/hop", self.hops())
 
-    def test_a_dropped_link_is_said_emacs_goes_on_and_reaches_the_host_again(self):
+    def test_a_dropped_link_is_said_and_the_terminal_goes_on_by_itself(self):
         emacs = self.terminal_on("hop/hop", self.hops())
-        self.kill_instance_of_session()
-        emacs.shows("host hop/hop is lost")
-        emacs.shows("code 255")
-        emacs.keys("M-:")
-        emacs.type("(* 6 7)\r")
+        self.check_link_heals(emacs)
+        self.from_terminal(emacs, "eval-expression", "(* 6 7)")
         emacs.shows("42 (#o52")
+
+    def test_a_shell_that_ended_behind_a_dropped_link_is_said_and_another_is_begun(self):
+        emacs = self.terminal_on("hop/hop", self.hops())
+        self.end_session_behind_a_cut_link()
+        emacs.shows("there is no session")
+        emacs.shows("code 255")
         self.meta_x(emacs, "rex-reconnect")
         emacs.shows("this is a new one")
         emacs.comes_to_show("echo again$((1+1))\r", "again2")
+
+    def test_shells_on_hosts_end_with_the_editor(self):
+        emacs = self.terminal_on("hop/hop", self.hops())
+        self.assertEqual(len(self.sessions()), 1)
+        self.from_terminal(emacs, "kill-emacs")
+        self.check_nothing_is_left()
 
     def test_a_session_of_an_agent_is_watched_replayed_taken_over_and_handed_back(self):
         _, session = self.agent()
@@ -152,10 +155,11 @@ class OnAScreen(EditorCase):
         emacs.type("yes\r")
         self.assertIn("said yes", asked.result()["output"])
         self.refused("NotWriter", session.run, "echo no")
-        emacs.type("p")  # at the prompt of an agent's shell, a line of one's own
+        emacs.shows(f"{session.info['cwd']} $")  # the agent's shell is free, and the editor knows
+        emacs.type("p")  # a line of one's own
         emacs.shows("$ p")
         emacs.type("wd; echo by hand\r")
-        emacs.shows("by hand")
+        emacs.shows("\nby hand")
         self.from_terminal(emacs, "rex-watch")
         emacs.shows("[rex: watching]")
         self.assertEqual(session.output("echo mine again"), "mine again\n")

@@ -40,5 +40,6 @@ on({ 'VimResized', 'WinEnter', 'BufWinEnter', 'WinScrolled', 'WinClosed' }, '*',
   if package.loaded['rex.terminal'] then vim.schedule(require('rex.terminal').fit_all) end
 end)
 on('VimLeavePre', '*', function()
+  if package.loaded['rex.terminal'] then require('rex.terminal').leave() end
   if package.loaded['rex.client'] then require('rex.client').stop() end
 end)

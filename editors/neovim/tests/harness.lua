@@ -47,6 +47,9 @@ function M.noticed(text)
   M.until_(function() return table.concat(M.notices, '\n'):find(text, 1, true) end, text .. vim.inspect(M.notices))
 end
 
+-- How long nothing is to be asked: a time in which nothing is to happen has no event to wait for.
+M.idle_ms = (vim.env.REX_LONG or '') ~= '' and 60000 or 1000
+
 -- What the editor has asked of the program so far, by method.
 function M.asked()
   local counts, total = {}, 0

@@ -12,7 +12,7 @@ t.test('opening a file is a stat and a read, saving it one write, and idling not
   same(t.asks(function() vim.cmd('write') end), { ['file/write'] = 1 })
   same(t.bytes('a.txt'), 'one\n2\n')
   same(vim.bo.modified, false)
-  same(t.asks(function() vim.wait(1000, function() return false end) end), {})
+  same(t.asks(function() vim.wait(t.idle_ms, function() return false end) end), {})
 end)
 
 t.test('a file keeps its bytes: encodings, line ends, NUL, no newline at the end', function()

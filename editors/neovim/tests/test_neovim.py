@@ -77,23 +77,17 @@ class OnAScreen(EditorCase):
         nvim.shows("bash-5")
         return nvim
 
-    def check_terminal(self, host, hosts):
-        nvim = self.terminal_on(host, hosts)
-        nvim.type("echo $((6*7)) in $TERM\r")
-        nvim.shows("42 in xterm-256color")
-        nvim.tmux.call("resize-window", "-x", "100", "-y", "30")
-        nvim.type("\r")
-        nvim.comes_to_show("stty size\r", "100")
-        nvim.type("exit 3\r")
+    def shell_ends_with_its_code(self, host, hosts):
+        nvim = self.check_terminal(host, hosts, "xterm-256color", "28 100")
         nvim.shows("[rex: exited 3]")
         nvim.command("echo 'code' b:rex_exit_code")
         nvim.shows("code 3")
 
     def test_a_shell_here_in_a_buffer(self):
-        self.check_terminal("", None)
+        self.shell_ends_with_its_code("", None)
 
     def test_a_shell_two_hosts_away_in_a_buffer(self):
-        self.check_terminal("hop/hop", self.hops())
+        self.shell_ends_with_its_code("hop/hop", self.hops())
 
     def test_a_full_screen_program_in_a_buffer(self):
         nvim = self.terminal_on("", None)
@@ -104,15 +98,25 @@ class OnAScreen(EditorCase):
         nvim.type("q")
         nvim.comes_to_show("clear; echo back$((1+1))\r", "back2")
 
-    def test_a_dropped_link_is_said_the_editor_goes_on_and_enter_reaches_the_host_again(self):
+    def test_a_dropped_link_is_said_and_the_terminal_goes_on_by_itself(self):
         nvim = self.terminal_on("hop/hop", self.hops())
-        self.kill_instance_of_session()
-        nvim.shows("host hop/hop is lost")
+        self.check_link_heals(nvim)
         nvim.command("echo 'alive' 6*7")
         nvim.shows("alive 42")
-        nvim.type("i\r")
+
+    def test_a_shell_that_ended_behind_a_dropped_link_is_said_and_enter_begins_another(self):
+        nvim = self.terminal_on("hop/hop", self.hops())
+        self.end_session_behind_a_cut_link()
+        nvim.shows("there is no session")
+        nvim.type("\r")
         nvim.shows("this is a new one")
         nvim.comes_to_show("echo again$((1+1))\r", "again2")
+
+    def test_shells_on_hosts_end_with_the_editor(self):
+        nvim = self.terminal_on("hop/hop", self.hops())
+        self.assertEqual(len(self.sessions()), 1)
+        nvim.command("qall!")
+        self.check_nothing_is_left()
 
     def test_a_session_of_an_agent_is_watched_replayed_taken_over_and_handed_back(self):
         agent, session = self.agent()
@@ -132,10 +136,11 @@ class OnAScreen(EditorCase):
         nvim.type("iyes\r")
         self.assertIn("said yes", asked.result()["output"])
         self.refused("NotWriter", session.run, "echo no")
-        nvim.type("p")  # at the prompt of an agent's shell, a line of one's own
+        nvim.shows(f"{session.info['cwd']} $")  # the agent's shell is free, and the editor knows
+        nvim.type("p")  # a line of one's own
         nvim.shows("$ p")
         nvim.type("wd; echo by hand\r")
-        nvim.shows("by hand")
+        nvim.shows("\nby hand")
         nvim.command("RexWatch")
         nvim.shows("watching ")
         self.assertEqual(session.output("echo mine again"), "mine again\n")

@@ -5,6 +5,8 @@ import { RexError, type FileChangedParams, type Rex, type Stat } from "rex-rpc";
 const pieceBytes = 8 << 20;
 /** The most that one file/list gives. */
 const pageEntries = 10_000;
+/** How long a stat is not asked again: the editor asks several times for one thing that a person does. */
+const freshMs = 1000;
 
 export type Entry = Stat & { name: string };
 
@@ -12,15 +14,32 @@ export class Store {
   // The version of each file that the editor has seen last: what it may replace.
   private readonly etags = new Map<string, string>();
 
+  private readonly fresh = new Map<string, Promise<Stat>>();
+
   constructor(
     private readonly reach: (host: string) => Promise<Rex>,
   ) {}
 
-  async stat(host: string, path: string): Promise<Stat> {
+  stat(host: string, path: string): Promise<Stat> {
+    const key = `${host}:${path}`;
+    const known = this.fresh.get(key);
+    if (known) return known;
+    const asked = this.ask(host, path);
+    this.keep(key, asked);
+    return asked;
+  }
+
+  private async ask(host: string, path: string): Promise<Stat> {
     const rex = await this.reach(host);
     const stat = await rex.call("file/stat", { host, path });
     this.etags.set(`${host}:${path}`, stat.etag);
     return stat;
+  }
+
+  private keep(key: string, stat: Promise<Stat>): void {
+    this.fresh.set(key, stat);
+    const forget = () => void (this.fresh.get(key) === stat && this.fresh.delete(key));
+    stat.then(() => setTimeout(forget, freshMs).unref(), forget);
   }
 
   /** One request, and one more for each 8 MiB; all of the same version, or it is begun anew. */
@@ -55,7 +74,9 @@ export class Store {
     try {
       const stat = await rex.call("file/write", { host, path, data, encoding: "base64", parents: false, ...only });
       this.etags.set(key, stat.etag);
+      this.keep(key, Promise.resolve(stat));
     } catch (error) {
+      this.fresh.delete(key);
       this.etags.delete(key); // who saves again after this has been told, and means it
       throw error;
     }
@@ -81,21 +102,30 @@ export class Store {
 
   async mkdir(host: string, path: string): Promise<void> {
     await (await this.reach(host)).call("file/mkdir", { host, path });
+    this.forget(host, path);
   }
 
   async remove(host: string, path: string, recursive: boolean): Promise<void> {
     await (await this.reach(host)).call("file/remove", { host, path, recursive });
-    this.etags.delete(`${host}:${path}`);
+    this.forget(host, path);
   }
 
   async rename(host: string, from: string, to: string, overwrite: boolean): Promise<void> {
     await (await this.reach(host)).call("file/rename", { host, from, to, overwrite });
-    this.etags.delete(`${host}:${from}`);
-    this.etags.delete(`${host}:${to}`);
+    this.forget(host, from);
+    this.forget(host, to);
+  }
+
+  private forget(host: string, path: string): void {
+    this.etags.delete(`${host}:${path}`);
+    this.fresh.clear(); // also what was below it
   }
 
   async watch(host: string, path: string, recursive: boolean, told: (changes: FileChangedParams) => void) {
-    return (await this.reach(host)).watch({ host, path, recursive }, told);
+    return (await this.reach(host)).watch({ host, path, recursive }, (changes) => {
+      this.fresh.clear();
+      told(changes);
+    });
   }
 }
 

@@ -36,7 +36,7 @@ export class Tasks implements vscode.TaskProvider {
         ...(cwd !== undefined && { cwd }),
         ...(size && { rows: size.rows, cols: size.columns }),
       });
-      return { session, own: true };
+      return { session, rex, own: true };
     });
   }
 }

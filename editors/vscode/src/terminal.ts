@@ -1,6 +1,6 @@
 // A terminal of the editor on one session: what it wrote, from the past on, what is typed, its size, title and end. Needs
 // of the editor only the shape of its terminals.
-import { RexError, type Attachment, type Session, type SessionEventParams } from "rex-rpc";
+import { RexError, type Attachment, type HostStatusParams, type Rex, type Session, type SessionEventParams } from "rex-rpc";
 import type { Pseudoterminal, TerminalDimensions } from "vscode";
 import { labelOf, withoutQuestions } from "./address";
 import { Emitter } from "./event";
@@ -10,6 +10,8 @@ const replayBytes = 1 << 20;
 
 export interface Opening {
   session: Session;
+  /** The instance it is reached by. */
+  rex: Rex;
   /** Ours to type into and to end; else somebody else's, to watch. */
   own: boolean;
 }
@@ -34,6 +36,8 @@ export class SessionTerminal implements Pseudoterminal {
   private size: TerminalDimensions | undefined;
   private exitCode: number | undefined;
   private broken = false;
+  private cut = false; // its link is dialled again just now
+  private deaf: () => void = () => {}; // to news of hosts
   private shut = false;
 
   /**
@@ -58,8 +62,10 @@ export class SessionTerminal implements Pseudoterminal {
   private async start(): Promise<void> {
     this.broken = false;
     try {
-      const { session, own } = await this.opening(this.size);
+      const { session, rex, own } = await this.opening(this.size);
       this.session = session;
+      this.deaf();
+      this.deaf = rex.on("host/status", (status) => this.hearLink(status));
       this.own = own;
       this.opened(this);
       await this.attach(this.wish ?? own, this.wish === true);
@@ -104,6 +110,7 @@ export class SessionTerminal implements Pseudoterminal {
     try {
       for await (const { text, next, gap } of attachment) {
         if (this.attachment !== attachment) return;
+        this.goesOn();
         if (gap) this.tell(`${gap.to - gap.from} bytes of output are no longer kept`);
         this.writes.fire(next <= past ? withoutQuestions(text) : text);
         this.next = next;
@@ -125,7 +132,21 @@ export class SessionTerminal implements Pseudoterminal {
     this.closes.fire(this.exitCode);
   }
 
+  /** What is lost and dialled again goes on by itself; a person is told why nothing comes meanwhile. */
+  private hearLink({ host = "", state, detail = "", retryMs }: HostStatusParams): void {
+    const isOurs = `${this.session!.host}/`.startsWith(`${host}/`);
+    if (!isOurs || state !== "lost" || retryMs === undefined || !this.attachment || this.cut) return;
+    this.cut = true;
+    this.tell(`host ${host} is lost: ${detail}; it goes on by itself once that is there again`);
+  }
+
+  private goesOn(): void {
+    if (this.cut) this.tell("it goes on");
+    this.cut = false;
+  }
+
   private hear(event: SessionEventParams): void {
+    this.goesOn();
     if (event.event === "title" && event.title) this.names.fire(event.title);
     if (event.event === "shellExited") this.exitCode = event.exitCode;
     if (event.event === "writerChanged" && this.typing) {
@@ -140,6 +161,7 @@ export class SessionTerminal implements Pseudoterminal {
   private fail(error: unknown): void {
     if (this.shut) return;
     this.broken = true;
+    this.cut = false;
     this.typing = false;
     this.attachment = undefined;
     const where = labelOf(this.session?.host ?? "");
@@ -186,6 +208,7 @@ export class SessionTerminal implements Pseudoterminal {
   /** The editor's terminal has gone. The session goes on: whether it ends is known to who knows why. */
   close(): void {
     this.shut = true;
+    this.deaf();
     void this.attachment?.detach();
   }
 }

@@ -59,7 +59,7 @@ export class Terminals implements vscode.Disposable {
     let made: string | undefined;
     const pty = this.pty(async (size) => {
       const rex = await this.link.reach(host);
-      if (made !== undefined) return { session: rex.session(made, host), own: true };
+      if (made !== undefined) return { session: rex.session(made, host), rex, own: true };
       const { shell, home } = host === "" ? rex.info.machine : ((await this.machineOf(host)) ?? {});
       const ttlMs = vscode.workspace.getConfiguration("rex").get<number>("ttlMinutes", 1440) * 60_000;
       const params: SessionCreateParams = { host, profile: "human", lifetime: "daemon", ttlMs };
@@ -71,7 +71,7 @@ export class Terminals implements vscode.Disposable {
       if (size) [params.rows, params.cols] = [size.rows, size.columns];
       const session = await rex.createSession(params);
       made = session.name;
-      return { session, own: true };
+      return { session, rex, own: true };
     });
     return this.options(labelOf(host), pty);
   }
@@ -85,7 +85,10 @@ export class Terminals implements vscode.Disposable {
 
   /** A terminal on a session that is there; `own` ones are typed into. */
   onSession(host: string, session: string, own: boolean, name = session): vscode.ExtensionTerminalOptions {
-    const opening = async () => ({ session: (await this.world.reach(host)).session(session, host), own });
+    const opening = async () => {
+      const rex = await this.world.reach(host);
+      return { session: rex.session(session, host), rex, own };
+    };
     return this.options(name, this.pty(opening));
   }
 

@@ -3,9 +3,9 @@ import * as vscode from "vscode";
 import type { SessionInfo } from "rex-rpc";
 import { labelOf } from "./address";
 import { Emitter } from "./event";
-import type { Place, World } from "./world";
+import type { Known, Place, World } from "./world";
 
-export type Node = { place: Place } | { session: SessionInfo; host: string } | { problem: string };
+export type Node = { place: Place } | { session: Known; host: string } | { problem: string };
 
 const icons: Record<SessionInfo["state"], vscode.ThemeIcon> = {
   ready: new vscode.ThemeIcon("terminal"),
@@ -17,7 +17,8 @@ const icons: Record<SessionInfo["state"], vscode.ThemeIcon> = {
   lost: new vscode.ThemeIcon("warning"),
 };
 
-function describe(info: SessionInfo): string {
+function describe(info: Known): string {
+  if (info.ended) return info.ended;
   if (info.state === "waitingInput") return `waits for input: ${info.waiting?.text ?? ""}`;
   const program = info.foreground?.command ?? info.argv?.join(" ") ?? "";
   return [info.state === "unmanaged" ? "" : info.state, info.job ? program : "", info.writer ? "typed into" : ""]
@@ -50,7 +51,7 @@ export class Tree implements vscode.TreeDataProvider<Node> {
     return item;
   }
 
-  private sessionItem(info: SessionInfo, host: string): vscode.TreeItem {
+  private sessionItem(info: Known, host: string): vscode.TreeItem {
     const item = new vscode.TreeItem(info.session);
     item.id = `session ${host} ${info.session}`;
     item.description = describe(info);

@@ -13,6 +13,9 @@ export interface Place {
   info?: HostInfo;
 }
 
+/** A session, and of one that has ended how. */
+export type Known = SessionInfo & { ended?: string };
+
 // Where a user's instances on a machine listen, and their sockets there.
 const findInstances =
   'd=$XDG_RUNTIME_DIR; [ -n "$d" ] && [ -O "$d" ] && d=$d/rex-rpc || d=/tmp/rex-rpc-$(id -u); echo "$d"; ls "$d" 2>/dev/null';
@@ -27,7 +30,7 @@ export class World {
   private readonly gone = new Set<string>(); // sockets whose programs have ended, and ourselves as others see us
   private settling: NodeJS.Timeout | undefined;
   /** Sessions seen last, by host: for counts that cost nothing. */
-  readonly seen = new Map<string, SessionInfo[]>();
+  readonly seen = new Map<string, Known[]>();
 
   constructor(private readonly link: Link) {
     link.onDidChange((lost) => {
@@ -73,14 +76,26 @@ export class World {
   }
 
   /** The sessions of a place; from then on its changes are told. */
-  async sessions(host: string): Promise<SessionInfo[]> {
+  async sessions(host: string): Promise<Known[]> {
     const rex = await this.link.reach(host);
     const { sessions } = await rex.call("session/list", { host });
     const instance = instanceName.test(host.slice(host.lastIndexOf("/") + 1));
-    const own = sessions.filter((info) => !instance || info.lifetime === "connection");
+    const before = this.seen.get(host) ?? [];
+    const told = (info: SessionInfo) => before.find((each) => each.session === info.session && each.createdAt === info.createdAt)?.ended;
+    const own: Known[] = await Promise.all(
+      sessions
+        .filter((info) => !instance || info.lifetime === "connection")
+        .map(async (info) => (info.state === "exited" ? { ...info, ended: told(info) ?? (await this.howEnded(rex, host, info.session)) } : info)),
+    );
     this.seen.set(host, own);
     await this.follow(rex, host, own);
     return own;
+  }
+
+  private async howEnded(rex: Rex, host: string, session: string): Promise<string> {
+    const { result } = await rex.call("session/wait", { host, session, any: [{ exit: true }], waitMs: 0 }).catch(() => ({ result: undefined }));
+    if (result?.signal) return `ended by signal ${result.signal}`;
+    return typeof result?.exitCode === "number" ? `exited with ${result.exitCode}` : "exited";
   }
 
   private async follow(rex: Rex, host: string, sessions: SessionInfo[]): Promise<void> {

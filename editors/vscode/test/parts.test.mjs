@@ -72,6 +72,55 @@ test("a file of 10 MB is two requests, a directory of 10,000 entries one, and a 
   assert.deepEqual(calls, ["file/read", "file/read", "file/list", "file/write"]);
 });
 
+for (const host of ["", "a/b"]) {
+  test(`opening is a stat and a read, saving a write, listing one request, ${host ? "two hosts away" : "here"}`, async (t) => {
+    const { folder, link, store, calls } = place(t);
+    const path = join(folder, "note");
+    writeFileSync(path, "one");
+    if (host) await link.connect({ name: "a", argv: [program, "--private"] });
+    if (host) await link.connect({ name: "b", host: "a", argv: [program, "--private"] });
+    await link.rex();
+    calls.length = 0;
+    await store.stat(host, path); // as the editor does, which asks what it knows already
+    await store.stat(host, path);
+    await store.read(host, path);
+    assert.deepEqual(calls.splice(0), ["file/stat", "file/read"]);
+    await store.write(host, path, Buffer.from("two"), false, true);
+    assert.equal((await store.stat(host, path)).size, 3);
+    assert.deepEqual(calls.splice(0), ["file/write"]);
+    assert.deepEqual((await store.list(host, folder)).map(({ name }) => name).sort(), ["note", "run"]);
+    assert.deepEqual(calls.splice(0), ["file/list"]);
+  });
+}
+
+test("what changes in a file that is watched is told, and asked anew", async (t) => {
+  const { folder, store } = place(t);
+  const path = join(folder, "note");
+  writeFileSync(path, "one");
+  let told = () => {};
+  const change = new Promise((resolve) => (told = resolve));
+  const stop = await store.watch("", path, false, told);
+  assert.equal((await store.stat("", path)).size, 3);
+  writeFileSync(path, "longer");
+  assert.equal((await change).changes[0].path, path);
+  assert.equal((await store.stat("", path)).size, 6);
+  await stop();
+});
+
+test("a session that has ended is told with how", async (t) => {
+  const { link, calls } = place(t);
+  const rex = await link.rex();
+  const all = new World(link);
+  for (const [session, command] of [["seven", "exit 7"], ["killed", "kill -9 $$"]]) {
+    await (await rex.createSession({ session, argv: ["/bin/sh", "-c", command] })).wait([{ exit: true }]);
+  }
+  const told = async () => Object.fromEntries((await all.sessions("")).map((info) => [info.session, info.ended]));
+  assert.deepEqual(await told(), { killed: "ended by signal KILL", seven: "exited with 7" });
+  const before = calls.length;
+  await told();
+  assert.deepEqual(calls.slice(before), ["session/list"]);
+});
+
 test("a save that would go over another's is refused, and the next one is meant", async (t) => {
   const { folder, store } = place(t);
   const path = join(folder, "note");
@@ -124,8 +173,9 @@ test("a terminal types, keeps its place over a loss, and ends with its exit code
     const there = (await rex.call("session/list", {})).sessions.some((info) => info.session === name);
     const shell = { profile: "human", argv: ["/bin/sh", "-i"], env: { PS1: "> " } };
     const params = { session: name, lifetime: "daemon", ...shell, rows: size.rows, cols: size.columns };
-    return { session: there ? rex.session(name) : await rex.createSession(params), own: true };
+    return { session: there ? rex.session(name) : await rex.createSession(params), rex, own: true };
   });
+  const title = new Promise((resolve) => terminal.onDidChangeName(resolve));
   const shows = screen(terminal);
   const ended = new Promise((resolve) => terminal.onDidClose(resolve));
   terminal.open({ rows: 20, columns: 60 });
@@ -134,6 +184,8 @@ test("a terminal types, keeps its place over a loss, and ends with its exit code
   terminal.setDimensions({ rows: 30, columns: 70 });
   terminal.handleInput("PLACE=kept; stty size\r");
   await shows(/30 70/);
+  terminal.handleInput("printf '\\033]0;%s\\007' a-title\r");
+  assert.equal(await title, "a-title");
   (await link.rex()).kill();
   await shows(/Press Enter to try again/);
   terminal.handleInput("\r");
@@ -153,7 +205,10 @@ test("another's session is watched, not typed into, until it is taken over", asy
   const all = new World(link);
   const host = agent.info.machine.instance;
   let hints = 0;
-  const opening = async () => ({ session: (await all.reach(host)).session("deploy", host), own: false });
+  const opening = async () => {
+    const rex = await all.reach(host);
+    return { session: rex.session("deploy", host), rex, own: false };
+  };
   const terminal = new SessionTerminal(opening, () => {}, () => (hints += 1));
   const shows = screen(terminal);
   terminal.open({ rows: 20, columns: 60 });

@@ -1,5 +1,5 @@
 -- Buffers named rex://host/path: files are read whole and written whole or not at all, directories are listed.
--- A path of hosts has commas here, rex://bastion,build7/etc/fstab, because a slash ends the host. Reading and writing
+-- A path of hosts has tildes here, rex://bastion~build7/etc/fstab, because a slash ends the host. Reading and writing
 -- goes through a private file beside, so that Neovim itself decides about encodings and line ends.
 -- Must not know how a host is reached.
 local encoding = require('rex.encoding')
@@ -12,15 +12,15 @@ local PIECE = 4 * 1024 * 1024 -- of a file, in one answer; at most 8 MiB are all
 local LIST_LIMIT = 10000
 local MAX_SAVED = 15 * 1024 * 1024 -- of `data` in one message, which may have 16 MiB
 
--- "rex://gpu,web/etc" -> "gpu/web", "/etc"
+-- "rex://gpu~web/etc" -> "gpu/web", "/etc"
 function M.split(name)
   local host, path = name:match('^rex://([^/]*)(/.*)$')
   if not host then return nil end
-  return (host:gsub(',', '/')), path
+  return (host:gsub('~', '/')), path
 end
 
 function M.join(host, path)
-  return 'rex://' .. host:gsub('/', ',') .. path
+  return 'rex://' .. host:gsub('/', '~') .. path
 end
 
 local function with_path(path, params)

@@ -5,12 +5,14 @@ local client = require('rex.client')
 local encoding = require('rex.encoding')
 local M = {
   targets = {}, -- path of names -> what host/connect takes beside the name: url, argv or deployment, options, ...
-  lost = {}, -- list of function(host, why): what was there on `host` and behind it is not to be reached any more
+  lost = {}, -- list of function(host, why, again): what was on `host` and behind it is not to be reached; `again`: now,
+             -- for rex-rpc dials it again by itself, and what was attached there goes on then
 }
 
 local connected = {} -- path -> true
 local connecting = {} -- path -> list of callbacks
 local states = {} -- path -> {state, phase, detail} as it was told last
+local missed = {} -- path -> true from its loss until it is there again
 
 local function split(path)
   local parent, name = path:match('^(.*)/([^/]+)$')
@@ -24,20 +26,23 @@ end
 local function told(params)
   local host, state = params.host, params.state
   states[host] = params
+  if state == 'ready' then missed[host] = nil end
   if state ~= 'lost' and state ~= 'closed' then return vim.cmd('redrawstatus') end
   for path in pairs(connected) do
     if M.is_behind(host, path) then connected[path] = nil end
   end
   local why = ('host %s is %s: %s'):format(host, state, encoding.printable(params.detail))
-  if state == 'lost' and not connecting[host] then -- a dial that fails is told as the answer to its request
+  -- A dial that fails is told as the answer to its request, and those after a loss not at all.
+  if state == 'lost' and not connecting[host] and not missed[host] then
+    missed[host] = true
     vim.notify(vim.fn.strcharpart('rex: ' .. why, 0, vim.o.columns - 12), vim.log.levels.WARN) -- on one line: no Enter
   end
-  for _, each in ipairs(M.lost) do each(host, why) end
+  for _, each in ipairs(M.lost) do each(host, why, state == 'lost' and params.retryMs ~= nil) end
   vim.cmd('redrawstatus')
 end
 client.on('host/status', told)
 table.insert(client.closed, function(why)
-  connected, states = {}, {}
+  connected, states, missed = {}, {}, {}
   vim.notify('rex: ' .. why, vim.log.levels.ERROR)
 end)
 

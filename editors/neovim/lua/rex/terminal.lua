@@ -7,10 +7,14 @@ local hosts = require('rex.hosts')
 local M = { shell = nil } -- shell: argv of new sessions; absent: the user's own there
 
 local REPLAY_BYTES = 1024 * 1024 -- a longer journal is not replayed: its screen is shown as it is now
+local KEEP_MS = 24 * 3600 * 1000 -- how long a shell on a host waits for its link, while no command runs in it
+local FAREWELL_MS = 2000 -- how long Neovim waits at its end for its shells to end
 
 local views = {} -- buffer -> view
 
 local function show(view, text)
+  if text == '' then return end
+  view.in_line = text:sub(-1) ~= '\n'
   vim.api.nvim_chan_send(view.channel, text)
 end
 
@@ -54,6 +58,13 @@ local function view_of(params)
   end
 end
 
+-- An agent's shell has no prompt of its own: who types into it gets one of ours, once all that came before it is shown.
+local function prompt_if_due(view)
+  if not view.prompt_at or view.next < view.prompt_at or not view.writes or view.state ~= 'ready' then return end
+  view.prompt_at = nil
+  if view.info.shell then show(view, (view.in_line and '\r\n' or '') .. encoding.printable(view.cwd) .. ' $ ') end
+end
+
 local function finish(view)
   local function told(code, signal)
     view.code = code
@@ -69,9 +80,17 @@ local function finish(view)
   end)
 end
 
+-- Something comes again after a loss.
+local function goes_on(view)
+  if not view.cut then return end
+  view.cut = nil
+  say(view, view.name .. ' goes on')
+end
+
 client.on('session/output', function(params)
   local view = view_of(params)
   if not view then return end
+  goes_on(view)
   if params.gap then say(view, ('%d bytes were lost here'):format(params.gap.to - params.gap.from)) end
   -- Our terminal answers what programs asked of theirs (DSR, DA), but not what they asked before we came.
   view.replaying = params.offset < view.live_from
@@ -79,14 +98,19 @@ client.on('session/output', function(params)
   view.replaying = false
   view.next = params.next
   client.notify('session/ack', { attachment = params.attachment, offset = params.next, host = params.host })
-  if params.eof then finish(view) end
+  if params.eof then return finish(view) end
+  prompt_if_due(view)
 end)
 
 client.on('session/event', function(params)
   local view = view_of(params)
   if not view then return end
+  goes_on(view)
   view.state = params.state
-  if params.event == 'shellExited' then
+  if params.event == 'stateChanged' then
+    view.prompt_at = params.state == 'ready' and params.offset or nil
+    prompt_if_due(view)
+  elseif params.event == 'shellExited' then
     view.code, view.signal = params.exitCode, params.signal
   elseif params.event == 'title' then
     vim.b[view.buffer].term_title = encoding.printable(params.title)
@@ -102,14 +126,26 @@ end)
 
 local function cut_off(view, why)
   if view.over then return end
-  view.over, view.attachment = 'lost', nil
+  view.over, view.attachment, view.cut = 'lost', nil, nil
   say(view, why .. '; Enter or :RexReconnect reaches it again')
 end
 
-table.insert(hosts.lost, function(host, why)
+-- What is dialled again goes on where it stopped, and needs nobody for that.
+local function interrupted(view, why, again)
+  if not (again and view.attachment) then return cut_off(view, why) end
+  if view.cut or view.over then return end
+  view.cut = true
+  say(view, why .. '; it goes on by itself once that is there again')
+end
+
+table.insert(hosts.lost, function(host, why, again)
   for _, view in pairs(views) do
-    if hosts.is_behind(host, view.host) then cut_off(view, why) end
+    if hosts.is_behind(host, view.host) then interrupted(view, why, again) end
   end
+end)
+client.on('attachment/ended', function(params)
+  local view = view_of(params)
+  if view then cut_off(view, encoding.printable(params.reason)) end
 end)
 table.insert(client.closed, function(why)
   for _, view in pairs(views) do cut_off(view, why) end
@@ -145,11 +181,13 @@ local function attach(view, role, takeover, done)
     view.cwd = attached.info.cwd
     view.live_from, view.over, view.code, view.signal = attached.info.next, nil, nil, nil
     view.writes = role == 'writer'
+    view.prompt_at = view.state == 'ready' and attached.info.next or nil
     if view.writes then
       view.me = attached.info.writer
       fit(view)
     end
     done()
+    prompt_if_due(view)
   end)
 end
 
@@ -203,6 +241,7 @@ local function run_line(view, first)
   vim.ui.input({ prompt = (view.cwd or '') .. ' $ ', default = first:gsub('%c', '') }, function(line)
     view.asking = false
     if not line or vim.trim(line) == '' then return end
+    show(view, line .. '\r\n')
     request(view, 'session/run', { command = line, waitMs = 0 }, function(err)
       if err then say(view, err.message) end
     end)
@@ -257,7 +296,7 @@ end
 
 local function name_view(view)
   view.name = (view.host == '' and '' or view.host .. '/') .. view.session
-  local name = ('rexterm://%s/%s'):format(view.host:gsub('/', ','), view.session)
+  local name = ('rexterm://%s/%s'):format(view.host:gsub('/', '~'), view.session)
   pcall(vim.api.nvim_buf_set_name, view.buffer, name)
 end
 
@@ -287,6 +326,7 @@ local function create(view, cwd)
       argv = argv, cwd = cwd, profile = 'human', env = { TERM = 'xterm-256color' },
       rows = math.max(rows, 1), cols = math.max(cols, 1),
     }
+    if view.host ~= '' then params.lifetime, params.ttlMs = 'daemon', KEEP_MS end -- it outlives its link
     hosts.request(view.host, 'session/create', params, function(problem, info)
       if problem then return failed(problem) end
       view.session, view.rows, view.cols, view.next = info.session, info.rows, info.cols, 0
@@ -349,6 +389,18 @@ function M.reconnect(buffer)
     view.over = 'lost'
     say(view, err.message)
   end)
+end
+
+-- Neovim ends: so do its shells, also those on hosts, which would outlive it.
+function M.leave()
+  local open = 0
+  for _, view in pairs(views) do
+    if view.own and view.attachment and not view.cut then
+      open = open + 1
+      request(view, 'session/close', {}, function() open = open - 1 end)
+    end
+  end
+  vim.wait(FAREWELL_MS, function() return open == 0 end, 5)
 end
 
 -- host, directory of the session in `buffer`, or nothing.
