@@ -192,6 +192,16 @@ One that has ended with its link makes way for a new shell."
       (_ (user-error "Which of these is %s: %s" name
                      (mapconcat #'car found ", "))))))
 
+(defvar rex-rpc--instances nil "Hosts that are instances of other programs here.")
+
+(defun rex-rpc--forget-instance (host _why again)
+  "Let HOST go that is an instance, else it is dialled AGAIN.
+One that has ended need not be looked for: its name is never
+given again."
+  (when (and again (member host rex-rpc--instances))
+    (rex-rpc--soon #'rex-rpc--send "host/disconnect" (list :name host) #'ignore)))
+(add-hook 'rex-rpc-lost-functions #'rex-rpc--forget-instance)
+
 ;;;###autoload
 (defun rex-attach (name)
   "Watch the session NAME of another program: [INSTANCE/]SESSION.
@@ -201,6 +211,7 @@ What it wrote before is shown first.  \\[rex-take] types into it,
   (let* ((entry (rex-rpc--found-session name))
          (info (cdr entry))
          (host (plist-get info :instance)))
+    (cl-pushnew host rex-rpc--instances :test #'equal)
     (setf (alist-get host rex-rpc-hosts nil nil #'equal)
           (list :url (format "unix://%s/%s.sock" (rex-rpc--runtime-directory)
                              host)
@@ -210,7 +221,6 @@ What it wrote before is shown first.  \\[rex-take] types into it,
           (offset (plist-get info :oldest)))
       (setf (rex-rpc--view-session view) (plist-get info :session)
             (rex-rpc--view-ready view) t
-            (rex-rpc--view-lasts view) t
             (rex-rpc--view-role view) "observer")
       (when (eq (plist-get info :tty) t)
         (setf (rex-rpc--view-before view)

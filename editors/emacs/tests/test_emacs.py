@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -138,7 +139,7 @@ class OnAScreen(EditorCase):
         self.check_nothing_is_left()
 
     def test_a_session_of_an_agent_is_watched_replayed_taken_over_and_handed_back(self):
-        _, session = self.agent()
+        agent, session = self.agent()
         session.run("echo before; seq 3")
         emacs = self.editor()
         self.meta_x(emacs, "rex-attach", session.name)
@@ -164,6 +165,9 @@ class OnAScreen(EditorCase):
         emacs.shows("[rex: watching]")
         self.assertEqual(session.output("echo mine again"), "mine again\n")
         emacs.shows("mine again")
+        os.kill(agent.pid, signal.SIGKILL)
+        emacs.shows("is lost: end of input]")  # and does not say that it goes on
+        emacs.shows("code 255")
 
     @needs("sshd", "unshare")
     @unittest.skipUnless(os.getuid() == 0, "cannot run here: sshd with a PAM of its own needs root")

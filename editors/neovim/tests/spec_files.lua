@@ -122,19 +122,31 @@ t.test('a directory of 10,000 entries is one request, and leads to what is in it
   same(vim.fn.bufname(), require('rex.files').join(t.host, t.folder .. '/'))
 end)
 
-t.test('while a file of 10 MB comes, another buffer is edited', function()
-  local line = ('0123456789abcde\n'):rep(64)
-  t.put('large', line:rep(10 * 1024))
+-- Opens what takes a while, with another buffer edited meanwhile; gives its buffer once it is there.
+local function opened_meanwhile(name)
   require('rex.files').patience_ms = 0
-  vim.cmd('edit ' .. url('large'))
-  local large = vim.api.nvim_get_current_buf()
+  vim.cmd('edit ' .. url(name))
+  local buffer = vim.api.nvim_get_current_buf()
   same({ vim.b.rex_loading, vim.bo.modifiable }, { true, false })
   vim.cmd('enew')
   vim.fn.setline(1, 'edited meanwhile')
-  t.until_(function() return not vim.b[large].rex_loading end)
+  t.until_(function() return not vim.b[buffer].rex_loading end)
   require('rex.files').patience_ms = t.deadline
   same(t.lines(), { 'edited meanwhile' })
-  vim.cmd('buffer ' .. large)
+  vim.cmd('buffer! ' .. buffer)
+end
+
+t.test('while a directory of 10,000 entries comes, another buffer is edited', function()
+  vim.fn.mkdir(t.folder .. '/crowd')
+  for i = 1, 10000 do t.put(('crowd/f%05d'):format(i), '') end
+  opened_meanwhile('crowd/')
+  same({ #t.lines(), t.lines()[10000] }, { 10000, 'f10000' })
+end)
+
+t.test('while a file of 10 MB comes, another buffer is edited', function()
+  local line = ('0123456789abcde\n'):rep(64)
+  t.put('large', line:rep(10 * 1024))
+  opened_meanwhile('large')
   same({ vim.fn.line('$'), vim.fn.getline('$'), vim.bo.modified }, { 64 * 10 * 1024, '0123456789abcde', false })
   vim.fn.setline(1, 'changed')
   same(t.asks(function() vim.cmd('write') end), { ['file/write'] = 1 })

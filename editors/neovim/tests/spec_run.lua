@@ -144,6 +144,15 @@ if t.host ~= '' then
   end)
 end
 
+t.test('the help has a tag for each command', function()
+  local plugin = vim.api.nvim_get_runtime_file('doc/rex.txt', false)[1]
+  vim.fn.mkdir(t.folder .. '/doc')
+  vim.fn.writefile(vim.fn.readfile(plugin), t.folder .. '/doc/rex.txt')
+  vim.cmd('helptags ' .. t.folder .. '/doc')
+  local tags = t.bytes('doc/tags')
+  for name in pairs(require('rex').commands) do assert(tags:find(':' .. name .. '\t', 1, true), name) end
+end)
+
 t.test('the health check says what is there', function()
   vim.cmd('checkhealth rex')
   local text = table.concat(t.lines(), '\n')

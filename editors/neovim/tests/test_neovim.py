@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -146,6 +147,8 @@ class OnAScreen(EditorCase):
         self.assertEqual(session.output("echo mine again"), "mine again\n")
         nvim.shows("mine again")
         self.assertEqual(agent.call("session/info", session=session.name)["rows"], session.info["rows"])
+        os.kill(agent.pid, signal.SIGKILL)
+        nvim.shows("is lost: end of input; Enter")  # and does not say that it goes on
 
     def test_a_session_is_picked_from_all_there_are(self):
         _, session = self.agent()

@@ -57,14 +57,18 @@ class Commands {
     const text = await vscode.window.showInputBox({ title: "Connect to a host", prompt: "A name of your ssh configuration, ssh://…, unix:///…, or exec: and a command" });
     if (!text) return undefined;
     const params = target(text);
-    return this.dial(params.name, (report) => this.link.connect(params, report));
+    return this.dial(params.name, () => this.link.connect(params));
   }
 
-  private async dial(host: string, work: (report: (value: object) => void) => Promise<unknown>): Promise<string> {
+  private async dial(host: string, work: () => Promise<unknown>): Promise<string> {
+    const rex = await this.link.rex();
     const location = vscode.ProgressLocation.Notification;
-    await vscode.window.withProgress({ location, title: `Connecting to ${host}` }, (progress) =>
-      work((value) => "phase" in value && progress.report({ message: `${String(value.phase)}` })),
-    );
+    await vscode.window.withProgress({ location, title: `Connecting to ${host}` }, async (progress) => {
+      const deaf = rex.on("host/status", ({ host: told, phase = "", detail = "" }) => {
+        if (told === host) progress.report({ message: [phase, detail].filter(Boolean).join(", ") });
+      });
+      await work().finally(deaf);
+    });
     return host;
   }
 
@@ -206,7 +210,7 @@ export function activate(context: vscode.ExtensionContext): void {
     vscode.window.registerTerminalProfileProvider("rex.terminal", {
       provideTerminalProfile: async () => {
         const options = await commands.chooseTerminal();
-        return options && new vscode.TerminalProfile(options);
+        return options && terminals.await(options);
       },
     }),
   );

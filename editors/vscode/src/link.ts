@@ -1,6 +1,6 @@
 // The one instance this window has started, and the hosts it has named, dialled again when they are needed. Knows
 // nothing of the editor.
-import { Rex, RexError, type HostConnectParams, type HostInfo, type ProgressValue } from "rex-rpc";
+import { Rex, RexError, type HostConnectParams, type HostInfo } from "rex-rpc";
 import { instanceName, prefixesOf } from "./address";
 import { Emitter } from "./event";
 
@@ -40,8 +40,14 @@ export class Link {
         if (state !== "ready" && state !== "lost" && state !== "closed") return;
         const lost = state === "lost" || state === "closed";
         // Others' instances are dialled by looking at what there is; to look again for that would never end.
-        if (!lost && instanceName.test(host.slice(host.lastIndexOf("/") + 1))) return;
+        const cut = host.lastIndexOf("/");
+        const instance = instanceName.test(host.slice(cut + 1));
+        if (!lost && instance) return;
         if (lost) this.forget(host);
+        if (state === "lost" && instance) {
+          // Its name is never given again: it need not be looked for.
+          void rex.call("host/disconnect", { name: host.slice(cut + 1), host: host.slice(0, Math.max(cut, 0)) }).catch(() => {});
+        }
         this.changes.fire(lost ? host : undefined);
       });
       void rex.closed.then(() => this.lost());
@@ -74,10 +80,10 @@ export class Link {
     return this.rex();
   }
 
-  private dial(path: string, target: HostConnectParams, onProgress?: (value: ProgressValue) => void): Promise<HostInfo> {
+  private dial(path: string, target: HostConnectParams): Promise<HostInfo> {
     let dial = this.dials.get(path);
     if (!dial) {
-      dial = this.rex().then((rex) => rex.call("host/connect", target, { onProgress }));
+      dial = this.rex().then((rex) => rex.call("host/connect", target));
       this.dials.set(path, dial);
       dial.then(
         () => this.changes.fire(undefined),
@@ -88,10 +94,10 @@ export class Link {
   }
 
   /** Names a host, here or behind the host that `target` names, and remembers how. */
-  async connect(target: HostConnectParams, onProgress?: (value: ProgressValue) => void): Promise<string> {
+  async connect(target: HostConnectParams): Promise<string> {
     const path = target.host ? `${target.host}/${target.name}` : target.name;
     await this.reach(target.host ?? "");
-    await this.dial(path, target, onProgress);
+    await this.dial(path, target);
     this.targets.set(path, target);
     this.memory.save(Object.fromEntries(this.targets));
     return path;

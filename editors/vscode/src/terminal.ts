@@ -2,7 +2,7 @@
 // of the editor only the shape of its terminals.
 import { RexError, type Attachment, type HostStatusParams, type Rex, type Session, type SessionEventParams } from "rex-rpc";
 import type { Pseudoterminal, TerminalDimensions } from "vscode";
-import { labelOf, withoutQuestions } from "./address";
+import { instanceName, labelOf, withoutQuestions } from "./address";
 import { Emitter } from "./event";
 
 /** How much of a session's past is shown to who comes to it. */
@@ -135,7 +135,8 @@ export class SessionTerminal implements Pseudoterminal {
   /** What is lost and dialled again goes on by itself; a person is told why nothing comes meanwhile. */
   private hearLink({ host = "", state, detail = "", retryMs }: HostStatusParams): void {
     const isOurs = `${this.session!.host}/`.startsWith(`${host}/`);
-    if (!isOurs || state !== "lost" || retryMs === undefined || !this.attachment || this.cut) return;
+    const isOver = state !== "lost" || retryMs === undefined || instanceName.test(host.slice(host.lastIndexOf("/") + 1));
+    if (!isOurs || isOver || !this.attachment || this.cut) return;
     this.cut = true;
     this.tell(`host ${host} is lost: ${detail}; it goes on by itself once that is there again`);
   }

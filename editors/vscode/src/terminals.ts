@@ -12,6 +12,7 @@ const memoryKey = "terminalHosts";
 export class Terminals implements vscode.Disposable {
   private readonly all = new Map<vscode.Terminal, SessionTerminal>();
   private readonly closing: vscode.Disposable;
+  private readonly awaited = new Set<vscode.Pseudoterminal>();
 
   constructor(
     private readonly link: Link,
@@ -102,10 +103,17 @@ export class Terminals implements vscode.Disposable {
     return terminal;
   }
 
+  /** What the editor opens out of its list of profiles, and leaves behind the terminal of before. */
+  await(options: vscode.ExtensionTerminalOptions): vscode.TerminalProfile {
+    this.awaited.add(options.pty);
+    return new vscode.TerminalProfile(options);
+  }
+
   /** Whatever opened it, also the list of profiles: ours are told from others' by their pty. */
   adopt(terminal: vscode.Terminal): void {
     const { pty } = terminal.creationOptions as vscode.ExtensionTerminalOptions;
     if (pty instanceof SessionTerminal) this.all.set(terminal, pty);
+    if (this.awaited.delete(pty)) terminal.show();
   }
 
   /** A terminal on that session, new or the one there is. */

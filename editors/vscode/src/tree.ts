@@ -91,6 +91,6 @@ export function statusBar(world: World): vscode.Disposable {
   };
   say();
   item.show();
-  const heard = world.onDidChange(say);
+  const heard = world.onDidSee(say);
   return vscode.Disposable.from(item, heard);
 }

@@ -26,6 +26,9 @@ const settleMs = 100;
 export class World {
   private readonly changes = new Emitter<void>();
   readonly onDidChange = this.changes.event;
+  private readonly sights = new Emitter<void>();
+  /** `seen` has changed. */
+  readonly onDidSee = this.sights.event;
   private readonly followed = new Set<string>();
   private readonly gone = new Set<string>(); // sockets whose programs have ended, and ourselves as others see us
   private settling: NodeJS.Timeout | undefined;
@@ -44,6 +47,7 @@ export class World {
       for (const path of [...this.seen.keys()]) {
         if (lost !== undefined && `${path}/`.startsWith(lost && `${lost}/`)) this.seen.delete(path);
       }
+      this.sights.fire();
       this.changed();
     });
   }
@@ -88,6 +92,7 @@ export class World {
         .map(async (info) => (info.state === "exited" ? { ...info, ended: told(info) ?? (await this.howEnded(rex, host, info.session)) } : info)),
     );
     this.seen.set(host, own);
+    this.sights.fire();
     await this.follow(rex, host, own);
     return own;
   }
@@ -146,6 +151,7 @@ export class World {
       const isThere = found.some((place) => place.host === path);
       if (path.slice(0, Math.max(cut, 0)) === host && instanceName.test(path.slice(cut + 1)) && !isThere) this.seen.delete(path);
     }
+    this.sights.fire();
     return found;
   }
 }

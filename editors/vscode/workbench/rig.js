@@ -13,8 +13,8 @@ const root = join(here, "../../..");
 export const program = process.env.REX_RPC ?? join(root, "build/release/rex-rpc");
 const entry = join(root, "build/code-server/node_modules/code-server/out/node/entry.js");
 const pictures = join(root, "build/pictures");
-/** The one patience: for the machine, not for us. */
-const patience = 60_000;
+/** The one patience, in ms: for the machine, not for us. */
+export const patience = 1000 * Number(process.env.REX_TEST_DEADLINE ?? 60);
 
 async function freePort() {
   const server = createServer().listen(0, "127.0.0.1");
@@ -50,6 +50,7 @@ export class Workbench {
       "security.workspace.trust.enabled": false,
       "terminal.integrated.gpuAcceleration": "off",
       "files.autoSave": "off",
+      "workbench.editorLargeFileConfirmation": 1000,
       ...(await prepare(self.folder)),
     };
     writeFileSync(join(self.folder, "user/User/settings.json"), JSON.stringify(all));
@@ -72,6 +73,11 @@ export class Workbench {
     const context = await self.browser.newContext({ viewport: { width: 1280, height: 800 } });
     self.page = await context.newPage();
     self.page.setDefaultTimeout(patience);
+    await self.page.addInitScript(() => {
+      window.said = new Set(); // by notifications, also those that have gone again
+      const look = () => document.querySelectorAll(".notification-list-item-message").forEach((each) => window.said.add(each.textContent));
+      new MutationObserver(look).observe(document, { subtree: true, childList: true, characterData: true });
+    });
     await self.page.goto(`http://127.0.0.1:${port}/?folder=${self.workspace}`, { waitUntil: "domcontentloaded" });
     await self.ready();
     return self;
@@ -142,6 +148,30 @@ export class Workbench {
   async typeIntoTerminal(text) {
     await this.page.locator(".xterm:visible .xterm-helper-textarea").first().focus();
     await this.page.keyboard.type(text);
+  }
+
+  /** Waits until a notification has said it, be it gone again by now. */
+  async wasSaid(pattern) {
+    const all = () => this.page.evaluate(() => [...window.said]);
+    await this.until(async () => (await all()).some((text) => pattern.test(text)), async () => (await all()).join("; "));
+  }
+
+  /** How often the window came to do something while `work` went on, and its longest pause meanwhile, in ms. */
+  async liveliness(work) {
+    await this.page.evaluate(() => {
+      const seen = (window.lively = { ticks: 0, pause: 0, last: performance.now() });
+      seen.timer = setInterval(() => {
+        const now = performance.now();
+        Object.assign(seen, { ticks: seen.ticks + 1, pause: Math.max(seen.pause, now - seen.last), last: now });
+      }, 20);
+    });
+    await work();
+    return this.page.evaluate(() => (clearInterval(window.lively.timer), window.lively));
+  }
+
+  /** A row of a list or tree that has this text. */
+  row(hasText) {
+    return this.page.locator(".monaco-list-row").filter({ hasText }).first();
   }
 
   /** Takes away what would lie over a picture. */

@@ -29,8 +29,15 @@ function M.others(done)
   if not ok or job <= 0 then done({ message = 'cannot start ' .. command[1] .. '; see :checkhealth rex' }) end
 end
 
+-- One that has ended need not be looked for: its name is never given again.
+local instances = {} -- name -> true
+table.insert(hosts.lost, function(host, _, again)
+  if again and instances[host] then client.request('host/disconnect', { name = host }, function() end) end
+end)
+
 -- The host by which an instance is reached.
 function M.instance_host(instance)
+  instances[instance] = true
   hosts.targets[instance] = { url = ('unix://%s/%s.sock'):format(runtime_directory(), instance), install = false }
   return instance
 end

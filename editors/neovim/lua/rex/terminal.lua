@@ -130,9 +130,10 @@ local function cut_off(view, why)
   say(view, why .. '; Enter or :RexReconnect reaches it again')
 end
 
--- What is dialled again goes on where it stopped, and needs nobody for that.
+-- A shell on a host goes on where it stopped once that is dialled again, and needs nobody for that. Sessions of others
+-- are on this machine: they are lost with their program.
 local function interrupted(view, why, again)
-  if not (again and view.attachment) then return cut_off(view, why) end
+  if not (again and view.own and view.attachment) then return cut_off(view, why) end
   if view.cut or view.over then return end
   view.cut = true
   say(view, why .. '; it goes on by itself once that is there again')
