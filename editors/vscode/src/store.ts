@@ -5,8 +5,11 @@ import { RexError, type FileChangedParams, type Rex, type Stat } from "rex-rpc";
 const pieceBytes = 8 << 20;
 /** The most that one file/list gives. */
 const pageEntries = 10_000;
-/** How long a stat is not asked again: the editor asks several times for one thing that a person does. */
-const freshMs = 1000;
+/**
+ * How long a stat is not asked again, if no watch tells of a change: the editor asks several times for one thing that a
+ * person does. A write looks for itself whether the file is the one that was seen.
+ */
+const freshMs = 5000;
 
 export type Entry = Stat & { name: string };
 
@@ -123,7 +126,8 @@ export class Store {
 
   async watch(host: string, path: string, recursive: boolean, told: (changes: FileChangedParams) => void) {
     return (await this.reach(host)).watch({ host, path, recursive }, (changes) => {
-      this.fresh.clear();
+      for (const change of changes.changes) this.fresh.delete(`${host}:${change.path}`);
+      if (changes.overflow) this.fresh.clear();
       told(changes);
     });
   }

@@ -78,9 +78,15 @@ export class Workbench {
       const look = () => document.querySelectorAll(".notification-list-item-message").forEach((each) => window.said.add(each.textContent));
       new MutationObserver(look).observe(document, { subtree: true, childList: true, characterData: true });
     });
-    await self.page.goto(`http://127.0.0.1:${port}/?folder=${self.workspace}`, { waitUntil: "domcontentloaded" });
-    await self.ready();
+    self.origin = `http://127.0.0.1:${port}`;
+    await self.visit(`folder=${self.workspace}`);
     return self;
+  }
+
+  /** Loads the window with a folder or a workspace, as the editor's own address says it. */
+  async visit(what) {
+    await this.page.goto(`${this.origin}/?${what}`, { waitUntil: "domcontentloaded" });
+    await this.ready();
   }
 
   /** The window is there, and the extension in it. */
