@@ -375,7 +375,7 @@ class Calls(RexCase):
     def test_G8_waiting_calls_hold_up_no_others(self):
         session = self.fresh()
         waiting = [session.start("wait", any=[{"match": "never"}]) for _ in range(amount(500, 990))]
-        slow = self.rex.start("process/run", command="sleep 60")
+        slow = self.rex.start("process/run", command=["sleep", "60"])
         spent = []
         for number in range(amount(300, 1000)):
             begun = time.perf_counter()
