@@ -363,6 +363,7 @@ class Calls(RexCase):
 
     def test_live_output_is_all_of_it_and_comes_before_the_answer(self):
         session = self.fresh()
+        self.rex.notifications.queue.clear()  # of hops
         for number in range(50):
             result = session.run(f"seq {number} 300", progressToken=f"t{number}", maxOutputBytes=0)
             at, data = result["from"], ""
