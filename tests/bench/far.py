@@ -51,16 +51,19 @@ def connecting(table, server, ssh, turns):
     table.target("host/connect / `ssh host true`", ours / theirs, 1.3, "×")
 
 
-def round_trip(table, server, ssh, turns):
+def round_trip(table, server, program, ssh, turns):
+    """Beside a hop without ssh too: its two instances wake each other whatever carries their bytes."""
+    server.call("host/connect", name="near", argv=[os.path.abspath(program)])
     echo = subprocess.Popen([*ssh, "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
 
     def through_ssh():
         echo.stdin.write(b"x" * 256)
         echo.stdout.read(256)
 
-    for host in ("", "far"):
+    for host in ("", "near", "far"):
         server.call("session/create", host=host, session="bench", shell="bash")
     actions = {"echo": through_ssh, "here": lambda: server.call("session/run", session="bench", command="true"),
+               "near": lambda: server.call("session/run", host="near", session="bench", command="true"),
                "there": lambda: server.call("session/run", host="far", session="bench", command="true")}
     in_turns(20, actions)
     took = in_turns(turns, actions)
@@ -68,7 +71,10 @@ def round_trip(table, server, ssh, turns):
     echo.wait()
     table.row("256 bytes through an ssh channel and back", f"{took['echo'] * 1e6:.0f} µs")
     table.row("session/run `true` here", f"{took['here'] * 1e6:.0f} µs")
+    table.row("session/run `true` behind a hop that is a program", f"{took['near'] * 1e6:.0f} µs")
     table.row("session/run `true` there", f"{took['there'] * 1e6:.0f} µs")
+    hop = (took["near"] - took["here"]) / took["echo"]
+    table.row("what a hop that is a program adds / the channel's own echo", f"{hop:.2f} ×")
     table.target("what the way adds / the channel's own echo", (took["there"] - took["here"]) / took["echo"], 1.2, "×")
 
 
@@ -120,7 +126,7 @@ def far(table, server_of, program, turns, megabytes):
         try:
             connecting(table, server, ssh, turns)
             server.call("host/connect", name="far", url="ssh://bench")
-            round_trip(table, server, ssh, turns * 100)
+            round_trip(table, server, program, ssh, turns * 100)
             on_the_wire(table, server, program, folder, *bulk(table, server, ssh, folder, megabytes))
         finally:
             server.close()

@@ -57,6 +57,18 @@ class Startup(RexCase):
         for _ in range(3):
             self.ended(session.run(f"echo one; {code}"), 3, output="one\n")
 
+    def test_H9_a_file_that_leaves_a_printer_behind_changes_no_code_and_no_end(self):
+        for shell in SH:
+            with self.subTest(shell=shell):
+                _, env = self.home(shell, "(while :; do echo noise; sleep 0.01; done) &")
+                session = self.fresh(shell, startup="interactive", env=env)
+                for number in range(10):
+                    done = session.run(f"echo one; sleep 0.02; echo two; (exit {number})")
+                    self.ended(done, number)
+                    said = done["output"].splitlines()
+                    self.assertEqual([line for line in said if line != "noise"], ["one", "two"])
+                self.assertIn("noise", session.run("sleep 0.1")["output"])
+
     @needs("zsh", "fish")
     def test_D8_no_file_of_a_start_breaks_a_session_for_good(self):
         """Those that can end are ready, with what was read and said; the others are refused by the file's name; and a
