@@ -84,6 +84,7 @@ class EditorCase(RexCase):
             "HOME": str(self.folder), "XDG_RUNTIME_DIR": str(self.folder), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8",
             "SHELL": "/bin/bash",
         }
+        self.addCleanup(self.end_sessions, self.folder)
 
     def check_terminal(self, host, hosts, term, size):
         """A shell on `host` in the editor, from its prompt until it is told to end with 3; gives the editor, which
@@ -142,10 +143,17 @@ class EditorCase(RexCase):
         subprocess.run([binary(), "kill", f"{session['instance']}/{session['session']}"], env=self.environment, check=True)
         self.cut_link()
 
-    def sessions(self):
-        """All sessions of this test's user."""
-        listed = subprocess.run([binary(), "sessions", "--json"], env=self.environment, capture_output=True, check=False)
+    def sessions(self, runtime=None):
+        """All sessions of this test's user, else of one with another runtime directory."""
+        environment = {**self.environment, "XDG_RUNTIME_DIR": str(runtime or self.folder)}
+        listed = subprocess.run([binary(), "sessions", "--json"], env=environment, capture_output=True, check=False)
         return json.loads(listed.stdout or "[]")
+
+    def end_sessions(self, runtime):
+        """What outlives an editor that was killed, by its runtime directory."""
+        for session in self.sessions(runtime):
+            subprocess.run([binary(), "kill", f"{session['instance']}/{session['session']}"], capture_output=True,
+                           env={**self.environment, "XDG_RUNTIME_DIR": str(runtime)}, check=False)
 
     def agent(self):
         """A client of its own instance, with a session that the editor may find."""
@@ -157,6 +165,7 @@ class EditorCase(RexCase):
         """A real sshd whose PAM, in an /etc/pam.d of its own, takes this password; gives the environment of a client
         who knows it as `far`."""
         folder = self.temporary()
+        self.addCleanup(self.end_sessions, folder)
         check, programs = folder / "check", folder / "programs"
         check.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin; [ \"$(tr -d '\\0')\" = '{password}' ]\n")
         programs.mkdir()

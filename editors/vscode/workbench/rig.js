@@ -1,7 +1,7 @@
 // VS Code's workbench, as code-server serves it, in a real browser, with the packaged extension installed; and what a
 // person does there. Knows nothing of what is tested.
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -194,6 +194,16 @@ export class Workbench {
     }
   }
 
+  /** What outlives the window, here and on hosts, each of which has a folder of its own below ours. */
+  endSessions() {
+    const run = join(this.folder, "run");
+    for (const runtime of [run, ...readdirSync(run).map((name) => join(run, name))]) {
+      const env = { ...this.env, XDG_RUNTIME_DIR: runtime };
+      const { stdout } = spawnSync(program, ["sessions", "--json"], { env, encoding: "utf8" });
+      for (const { instance, session } of JSON.parse(stdout || "[]")) spawnSync(program, ["kill", `${instance}/${session}`], { env });
+    }
+  }
+
   async close() {
     await this.browser?.close();
     if (this.server?.exitCode === null) {
@@ -201,6 +211,7 @@ export class Workbench {
       process.kill(-this.server.pid, "SIGTERM");
       await gone;
     }
+    this.endSessions();
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
   }
 }
