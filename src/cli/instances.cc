@@ -66,6 +66,21 @@ void dial_into(std::vector<Instance>& all, ClientSide& side, const std::string& 
   }
 }
 
+/// Daemon sessions whose process is gone without having ended them.
+void add_lost(std::vector<Instance>& all, const std::string& lasting) {
+  const methods::SessionRecords records = methods::records_of_lasting();
+  Instance lost{daemon, nullptr, json::array(), ""};
+  for (const std::string& socket : records.sockets()) {
+    const bool is_there = access((lasting + "/" + socket).c_str(), F_OK) == 0;  // a dead one's has just been removed
+    if (const auto info = is_there ? std::nullopt : records.find(socket)) {
+      lost.sessions.push_back(wire::write(*info));
+    }
+  }
+  if (!lost.sessions.empty()) {
+    all.push_back(std::move(lost));
+  }
+}
+
 std::vector<Instance> dial_all(ClientSide& side) {
   std::vector<Instance> all;
   const std::string lasting = transports::lasting_directory();
@@ -73,6 +88,7 @@ std::vector<Instance> dial_all(ClientSide& side) {
   if (lasting != transports::runtime_directory() && access(lasting.c_str(), F_OK) == 0) {
     dial_into(all, side, lasting);
   }
+  add_lost(all, lasting);
   return all;
 }
 
@@ -186,7 +202,7 @@ Task<std::vector<Instance>> look_around(ClientSide& side, Where where) {
   co_return all;
 }
 
-Task<Found> find_session(ClientSide& side, Where where, std::string name) {
+Task<Found> find_session(ClientSide& side, Where where, std::string name, bool may_be_lost) {
   const std::vector<Instance> all = co_await look_around(side, std::move(where));
   std::vector<Found> found;
   std::vector<std::string> there;
@@ -202,6 +218,9 @@ Task<Found> find_session(ClientSide& side, Where where, std::string name) {
     problems += instance.problem.empty() ? "" : "\n  " + instance.name + ": " + instance.problem;
   }
   if (found.size() == 1) {
+    if (!found[0].client && !may_be_lost) {
+      throw methods::lost_session(wire::read_result<wire::SessionInfo>(found[0].info));
+    }
     co_return std::move(found[0]);
   }
   if (!found.empty()) {

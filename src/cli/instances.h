@@ -14,7 +14,7 @@ inline constexpr Milliseconds instance_patience{2000};
 
 struct Instance {
   std::string name;
-  Client client;            // null when it could not be reached; `problem` says why
+  Client client;            // null when it could not be reached; `problem` says why, unless its sessions are lost
   nlohmann::json sessions;  // an array of SessionInfo
   std::string problem;
 };
@@ -32,7 +32,7 @@ Task<Dialled> dial(ClientSide& side, Where where);
 Task<std::vector<Instance>> look_around(ClientSide& side, Where where);
 
 struct Found {
-  Client client;
+  Client client;  // null for a session that is lost
   std::string instance;
   nlohmann::json info;
 
@@ -41,7 +41,8 @@ struct Found {
 };
 
 /// The one session that `name` means: `session`, or `instance/session`, where the beginning of an instance's name is
-/// enough. Throws SessionNotFound, with what there is, and InvalidParams, with those it could be.
-Task<Found> find_session(ClientSide& side, Where where, std::string name);
+/// enough. Throws SessionNotFound, with what there is, InvalidParams, with those it could be, and SessionEnded for one
+/// that is lost, unless that `may_be_lost`.
+Task<Found> find_session(ClientSide& side, Where where, std::string name, bool may_be_lost = false);
 
 }  // namespace rex::cli

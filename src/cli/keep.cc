@@ -62,12 +62,13 @@ void set_open_files(rlim_t soft) {
 
 class Keeping {
  public:
-  Keeping(Server& server, std::shared_ptr<transports::UnixListener> listener, transports::Claim claim)
-      : server_(server), listener_(std::move(listener)), claim_(std::move(claim)) {}
+  Keeping(Server& server, std::string socket, std::shared_ptr<transports::UnixListener> listener,
+          transports::Claim claim)
+      : server_(server), socket_(std::move(socket)), listener_(std::move(listener)), claim_(std::move(claim)) {}
 
   Task<> run() {
     shell::Sessions& sessions = server_.sessions();
-    sessions.when_empty([this] { leave(); });
+    sessions.when_empty([this] { end(); });
     const shell::SessionEvents::Listener jobs(sessions.events(),
                                               [this](const shell::SessionEvent&) { something_.notify(); });
     Waiter waiter(server_.loop().get_executor());
@@ -77,7 +78,7 @@ class Keeping {
     while (listener_ && (sessions.is_empty() ? Clock::now() < asked_by : !is_outlived())) {
       co_await waiter.until(sessions.is_empty() ? asked_by : unattended_until_);
     }
-    leave();
+    end();
     co_await sessions.close_all_of(shell::nobody, shell::default_grace);
     const TimePoint leave_by = Clock::now() + farewell;
     while (server_.owes_answers() && Clock::now() < leave_by) {
@@ -86,7 +87,16 @@ class Keeping {
     server_.end();
   }
 
-  /// The name is free from here on: whoever makes a session of it anew gets another process.
+  /// The session has ended as it should. Its name is free from here on: whoever makes one of it anew gets another
+  /// process.
+  void end() {
+    if (listener_) {  // else another process may have it by now
+      methods::records_of_lasting().remove(socket_);
+    }
+    leave();
+  }
+
+  /// Told to go, as by a machine that shuts down: the session is lost.
   void leave() {
     if (listener_) {
       listener_->close();
@@ -115,6 +125,7 @@ class Keeping {
   }
 
   Server& server_;
+  std::string socket_;
   std::shared_ptr<transports::UnixListener> listener_;
   std::optional<transports::Claim> claim_;
   TimePoint unattended_until_ = never;
@@ -159,7 +170,7 @@ int keep_here(const KeepOptions& options) {
   const Executor executor = server.loop().get_executor();
   auto listener = std::make_shared<transports::UnixListener>(executor, directory, socket);
   server.listen(listener);
-  Keeping keeping(server, std::move(listener), std::move(*claim));
+  Keeping keeping(server, socket, std::move(listener), std::move(*claim));
   asio::basic_signal_set<Executor> signals(executor, SIGTERM);
   signals.async_wait([&keeping](const std::error_code& error, int) {
     if (!error) {

@@ -13,6 +13,7 @@
 #include "cli/instances.h"
 #include "cli/table.h"
 #include "cli/visible.h"
+#include "methods/keepers.h"
 
 namespace rex::cli {
 namespace {
@@ -161,10 +162,14 @@ Task<int> print_logs(ClientSide& side, Where where, LogsOptions options) {
 Task<int> close_sessions(ClientSide& side, Where where, std::vector<std::string> names) {
   std::vector<Found> all;  // first find all of them: nothing is ended when one is not meant
   for (const std::string& name : names) {
-    all.push_back(co_await find_session(side, where, name));
+    all.push_back(co_await find_session(side, where, name, true));
   }
   int code = 0;
   for (const Found& found : all) {
+    if (!found.client) {
+      methods::records_of_lasting().remove(methods::keeper_socket(found.session()));
+      continue;
+    }
     json params{{"session", found.session()}};
     const json closed = co_await found.client->call("session/close", std::move(params));
     for (const json& survivor : closed.at("survivors")) {

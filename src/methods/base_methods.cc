@@ -12,6 +12,7 @@
 
 #include "base/encoding.h"
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/time.h"
 #include "methods/attachments.h"
 #include "methods/binding.h"
@@ -20,13 +21,6 @@
 
 namespace rex::methods {
 namespace {
-
-std::string first_line(const char* path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 wire::Machine machine(const std::string& instance) {
   wire::Machine machine;
@@ -45,7 +39,7 @@ wire::Machine machine(const std::string& instance) {
   if (const char* home = std::getenv("HOME")) {
     machine.home = home;
   }
-  machine.bootId = first_line("/proc/sys/kernel/random/boot_id");
+  machine.bootId = boot_id();
   machine.instance = instance;
   return machine;
 }
@@ -143,7 +137,8 @@ void bind_base(rpc::MethodTable& table, Executor executor, std::string instance,
 void bind_all(rpc::MethodTable& table, const Parts& parts) {
   const auto attachments = std::make_shared<Attachments>(parts.sessions.events());
   bind_base(table, parts.executor, parts.instance, parts.sessions);
-  bind_sessions(table, parts.executor, parts.sessions, parts.keys, parts.key_store, parts.keepers);
+  bind_sessions(table, parts.executor, parts.sessions, parts.keys);
+  bind_lifetimes(table, parts.sessions, parts.keys, parts.key_store, parts.keepers);
   bind_attachments(table, parts.sessions, attachments);
   bind_processes(table, parts.executor, parts.nursery);
   bind_files(table, parts.workers, parts.key_store);

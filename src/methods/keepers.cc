@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -68,7 +69,33 @@ Error exists(const std::string& session) {
   return Error(Fault::SessionExists, "session " + printable(session) + " exists already");
 }
 
+std::string what_befell(const wire::SessionInfo& info) {
+  return "session " + printable(info.session) + " was lost: " +
+         (info.lostBy == wire::LostBy::reboot ? "this machine was started anew" : "its process was killed");
+}
+
+/// Of a request that may have been done, by a process that remembers nothing any more.
+Error unknown_of_lost(const wire::SessionInfo& info) {
+  return info.lostBy == wire::LostBy::reboot ? outcome_unknown(wire::UnknownReason::reboot, what_befell(info))
+                                             : session_gone(info.session);
+}
+
 }  // namespace
+
+SessionRecords records_of_lasting() {
+  return SessionRecords(default_record_directory(), transports::lasting_directory());
+}
+
+Error lost_session(const wire::SessionInfo& info) {
+  return Error(Fault::SessionEnded, what_befell(info) + "; session/close frees its name");
+}
+
+Keepers::Keepers(Executor executor, relay::Hosts& hosts, const shell::Sessions& sessions, Start start)
+    : executor_(executor),
+      hosts_(hosts),
+      sessions_(sessions),
+      start_(std::move(start)),
+      records_(records_of_lasting()) {}
 
 std::string keeper_socket(std::string_view session) {
   Sha256 digest;
@@ -85,24 +112,36 @@ bool Keepers::concerns(std::string_view method, const json& params) const {
     return true;
   }
   const std::string* const session = text(params, "session");
-  return session != nullptr && !sessions_.contains(*session) && is_kept(*session);
+  return session != nullptr && !sessions_.contains(*session) &&
+         (is_kept(*session) || records_.contains(keeper_socket(*session)));
 }
 
-/// What is wrong with the parameters is said here, before a process is started for them.
-Task<json> Keepers::place_for_new(json params) {
+/// What is wrong with the parameters is said here, before a process is started for them. The name of a lost session is
+/// taken: whoever had it must not go on with another shell unawares.
+Task<relay::Elsewhere::Place> Keepers::place_for_new(json params) {
   const wire::SessionCreateParams typed = wire::read<wire::SessionCreateParams>(params);
   const std::string session = typed.session.value_or(typed.key ? name_by(*typed.key) : "d-" + random_hex(4));
   params["session"] = session;
   if (sessions_.contains(session)) {
     throw exists(session);
   }
-  if (!is_alive(executor_, keeper_socket(session))) {
+  const std::string socket = keeper_socket(session);
+  if (!is_alive(executor_, socket)) {
+    if (const std::optional<wire::SessionInfo> lost = records_.find(socket)) {
+      if (typed.key) {
+        co_return Place{"", std::move(params)};  // it may be the very request that made it
+      }
+      throw Error(Fault::SessionExists, what_befell(*lost) + "; session/close frees its name");
+    }
     co_await start_(session);
   }
-  co_return params;
+  co_return Place{"/" + socket, std::move(params)};
 }
 
 bool Keepers::is_reachable(const std::string& socket) const {
+  if (access(path_of(socket).c_str(), F_OK) != 0) {
+    return false;  // its directory is not made for a question
+  }
   const std::string host = "/" + socket;
   const std::optional<relay::Known> target = known(host);
   const std::shared_ptr<relay::Link> link = target ? hosts_.shared(host, target->target) : nullptr;
@@ -114,12 +153,16 @@ Task<relay::Elsewhere::Place> Keepers::find(std::string method, json params) {
     if (!is_for_daemon(params)) {
       throw exists(params["session"].get<std::string>());
     }
-    params = co_await place_for_new(std::move(params));
+    co_return co_await place_for_new(std::move(params));
   }
   const std::string session = params["session"].get<std::string>();
   const std::string socket = keeper_socket(session);
   if (!is_reachable(socket)) {
-    if (has_key(params) && method != "session/create") {  // it may have been done: what is known of it is known here
+    const std::optional<wire::SessionInfo> lost = records_.find(socket);
+    if (lost && method != "session/info" && method != "session/close") {
+      throw has_key(params) ? unknown_of_lost(*lost) : lost_session(*lost);
+    }
+    if (lost || has_key(params)) {  // it may have been done: what is known of it is known here
       co_return Place{"", std::move(params)};
     }
     throw Error(Fault::SessionNotFound,
@@ -161,14 +204,20 @@ Task<> Keepers::ask(std::shared_ptr<Asked> asked, relay::Hosts& hosts, std::stri
 Task<Keepers::Listed> Keepers::list(rpc::Call& call) {
   const auto asked = std::make_shared<Asked>(call);
   try {
-    for (const std::string& socket : all_sockets()) {
-      if (is_reachable(socket)) {
-        ++asked->open;
-        spawn(executor_, ask(asked, hosts_, "/" + socket), [asked](std::exception_ptr failure) {
-          --asked->open;
-          asked->failed = asked->failed || failure;
-          asked->changed.notify();
-        });
+    std::vector<std::string> alive = all_sockets();
+    std::erase_if(alive, [this](const std::string& socket) { return !is_reachable(socket); });
+    for (const std::string& socket : alive) {
+      ++asked->open;
+      spawn(executor_, ask(asked, hosts_, "/" + socket), [asked](std::exception_ptr failure) {
+        --asked->open;
+        asked->failed = asked->failed || failure;
+        asked->changed.notify();
+      });
+    }
+    for (const std::string& socket : records_.sockets()) {
+      const bool is_lost = !std::ranges::binary_search(alive, socket) && !is_reachable(socket);
+      if (const auto info = is_lost ? records_.find(socket) : std::nullopt) {
+        asked->listed.sessions.push_back(wire::write(*info));
       }
     }
   } catch (const Error& error) {

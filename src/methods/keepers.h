@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "methods/session_records.h"
 #include "relay/hosts.h"
 #include "relay/router.h"
 #include "shell/sessions.h"
@@ -27,8 +28,7 @@ class Keepers final : public relay::Elsewhere {
   using Start = std::function<Task<>(std::string session)>;
 
   /// What is passed by reference must outlive it.
-  Keepers(Executor executor, relay::Hosts& hosts, const shell::Sessions& sessions, Start start)
-      : executor_(executor), hosts_(hosts), sessions_(sessions), start_(std::move(start)) {}
+  Keepers(Executor executor, relay::Hosts& hosts, const shell::Sessions& sessions, Start start);
 
   [[nodiscard]] bool concerns(std::string_view method, const nlohmann::json& params) const override;
   /// Starts the process where the request is a create. Throws SessionExists, SessionNotFound, StartFailed.
@@ -41,19 +41,28 @@ class Keepers final : public relay::Elsewhere {
     nlohmann::json sessions = nlohmann::json::array();  // of SessionInfo
     std::string problem;                                // who did not answer; empty where all did
   };
-  /// What all of them keep.
+  /// What all of them keep, and kept: sessions that are lost.
   Task<Listed> list(rpc::Call& call);
+  /// Of sessions whose process is gone; what `find` sends here is about one of them.
+  [[nodiscard]] const SessionRecords& records() const { return records_; }
 
  private:
   struct Asked;
   static Task<> ask(std::shared_ptr<Asked> asked, relay::Hosts& hosts, std::string host);
   [[nodiscard]] bool is_reachable(const std::string& socket) const;
-  Task<nlohmann::json> place_for_new(nlohmann::json params);
+  Task<Place> place_for_new(nlohmann::json params);
 
   Executor executor_;
   relay::Hosts& hosts_;
   const shell::Sessions& sessions_;
   Start start_;
+  SessionRecords records_;
 };
+
+/// The records of sessions that have their sockets in the lasting directory.
+SessionRecords records_of_lasting();
+
+/// SessionEnded: it is lost, and why.
+Error lost_session(const wire::SessionInfo& info);
 
 }  // namespace rex::methods

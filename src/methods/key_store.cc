@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -19,6 +18,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/own_file.h"
 #include "files/tree.h"
 #include "methods/keys.h"
@@ -40,13 +40,6 @@ constexpr Milliseconds look_again{20};
 // For how long, and how often, a worker tries to get the lock of a client's directory.
 constexpr Milliseconds lock_patience{1000};
 constexpr Milliseconds lock_look{1};
-
-std::string boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
 
 std::optional<std::int64_t> number(std::string_view text) {
   std::int64_t value = 0;

@@ -38,8 +38,8 @@ struct Parts {
 void bind_all(rpc::MethodTable& table, const Parts& parts);
 
 void bind_base(rpc::MethodTable& table, Executor executor, std::string instance, const shell::Sessions& sessions);
-void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions, Keys& keys, KeyStore& store,
-                   Keepers* keepers);
+void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions, Keys& keys);
+void bind_lifetimes(rpc::MethodTable& table, shell::Sessions& sessions, Keys& keys, KeyStore& store, Keepers* keepers);
 void bind_attachments(rpc::MethodTable& table, shell::Sessions& sessions, const std::shared_ptr<Attachments>& all);
 void bind_processes(rpc::MethodTable& table, Executor executor, shell::Nursery& nursery);
 void bind_files(rpc::MethodTable& table, Workers& workers, KeyStore& store);

@@ -1,11 +1,10 @@
-// session/*: params into options, values into results.
+// session/*, while there is one: params into options, values into results.
 #include <utility>
 
 #include "base/encoding.h"
 #include "base/error.h"
 #include "base/secret.h"
 #include "methods/binding.h"
-#include "methods/keepers.h"
 #include "methods/keys.h"
 #include "methods/live_output.h"
 #include "methods/methods.h"
@@ -39,46 +38,6 @@ std::string bytes_of(std::string data, wire::Encoding encoding, std::string_view
   return std::move(*bytes);
 }
 
-shell::CreateOptions create_options(wire::SessionCreateParams params) {
-  if (params.argv && params.shell) {
-    throw invalid_params("argv", "a program instead of a shell: give one of `shell` and `argv`");
-  }
-  if (params.argv && params.argv->empty()) {
-    throw invalid_params("argv", "must name a program");
-  }
-  if (!params.tty && !params.argv) {
-    throw invalid_params("tty", "a shell needs a terminal; pipes are for a program (`argv`)");
-  }
-  shell::CreateOptions options;
-  options.session = params.session.value_or("");
-  options.shell = std::move(params.shell);
-  options.argv = std::move(params.argv).value_or(std::vector<std::string>{});
-  options.tty = params.tty;
-  options.cwd = std::move(params.cwd).value_or("");
-  options.env = std::move(params.env);
-  options.clear_env = params.clearEnv;
-  options.profile = params.profile == wire::Profile::human ? shell::Profile::human : shell::Profile::agent;
-  options.startup = static_cast<shell::Startup>(params.startup);
-  options.startup_source = std::move(params.startupSource);
-  options.startup_timeout = Milliseconds(params.startupTimeoutMs);
-  options.rows = static_cast<int>(params.rows);
-  options.cols = static_cast<int>(params.cols);
-  options.restart = params.restart;
-  options.journal_bytes = static_cast<std::size_t>(params.journalBytes);
-  options.on_full = static_cast<shell::OnFull>(params.onFull);
-  if (options.on_full == shell::OnFull::block && options.journal_bytes < shell::least_blocking_journal) {
-    throw invalid_params("journalBytes", "must be at least 1 MiB where a full journal holds the program up");
-  }
-  options.limits = limits_of(params.limits.value_or(wire::ResourceLimits{}));
-  options.labels = std::move(params.labels);
-  options.lifetime = static_cast<shell::Lifetime>(params.lifetime);
-  options.ttl = milliseconds(params.ttlMs);
-  if (options.ttl && options.lifetime != shell::Lifetime::daemon) {
-    throw invalid_params("ttlMs", "is for lifetime daemon; a connection session ends with its client");
-  }
-  return options;
-}
-
 shell::RunOptions run_options(wire::SessionRunParams params) {
   shell::RunOptions options;
   options.command = std::move(params.command);
@@ -106,29 +65,6 @@ shell::FollowOptions follow_options(const wire::SessionRunParams& params) {
 }
 
 // ---- the methods that wait
-
-Task<wire::SessionInfo> create(wire::SessionCreateParams params, rpc::Call& call, shell::Sessions& sessions) {
-  shell::CreateOptions options = create_options(std::move(params));
-  const bool stays = options.lifetime == shell::Lifetime::daemon;
-  if (!stays && call.connection()->is_closed()) {  // it waited for another's, and its own client has gone meanwhile
-    throw Error(Fault::RequestCancelled, "its client is gone; no session was made");
-  }
-  const shell::Owner owner = stays ? shell::nobody : owner_of(*call.connection());
-  std::shared_ptr<shell::Session> session;
-  std::exception_ptr failure;
-  try {
-    session = co_await sessions.create(std::move(options), owner, call.cancel());
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  if (failure && call.cancel()) {
-    throw Error(Fault::RequestCancelled, "cancelled; no session was left");
-  }
-  if (failure) {
-    std::rethrow_exception(failure);
-  }
-  co_return to_wire(session->info());
-}
 
 /// Throws SessionNotFound; with a key OutcomeUnknown, for the session may have been there and done it.
 std::shared_ptr<shell::Session> find(const shell::Sessions& sessions, const std::string& name, bool has_key) {
@@ -306,65 +242,9 @@ Task<wire::SessionInterruptResult> interrupt(wire::SessionInterruptParams params
   co_return result;
 }
 
-Task<wire::SessionCloseResult> close(wire::SessionCloseParams params, shell::Sessions& sessions) {
-  find(sessions, params.session, params.key.has_value());
-  const shell::CloseResult closed = co_await sessions.close(std::move(params.session), Milliseconds(params.graceMs));
-  wire::SessionCloseResult result;
-  result.exitCode = closed.exit_code;
-  if (closed.signal) {
-    result.signal = signal_name(*closed.signal);
-  }
-  result.survivors = to_wire(closed.survivors);
-  co_return result;
-}
-
-/// What is asked again when its process may have gone must be known to others.
-KeyStore* store_for_create(KeyStore& store, const nlohmann::json& params) {
-  return params.value("lifetime", nlohmann::json()) == "daemon" ? &store : nullptr;
-}
-
-KeyStore* store_for_close(KeyStore& store, const shell::Sessions& sessions, const nlohmann::json& params) {
-  const nlohmann::json name = params.value("session", nlohmann::json());
-  const bool looks = has_key(params) && name.is_string() && sessions.contains(name.get_ref<const std::string&>());
-  return looks && sessions.find(name)->info().lifetime != shell::Lifetime::daemon ? nullptr : &store;
-}
-
-/// Its own; what other processes keep comes as they wrote it.
-Task<nlohmann::json> list(nlohmann::json params, rpc::Call& call, const shell::Sessions& sessions, Keepers* keepers) {
-  wire::read<wire::SessionListParams>(params);
-  wire::SessionListResult own;
-  for (const std::shared_ptr<shell::Session>& session : sessions.list()) {
-    own.sessions.push_back(to_wire(session->info()));
-  }
-  nlohmann::json result = wire::write(own);
-  if (keepers != nullptr) {
-    Keepers::Listed kept = co_await keepers->list(call);
-    for (nlohmann::json& info : kept.sessions) {
-      result["sessions"].push_back(std::move(info));
-    }
-    if (!kept.problem.empty()) {
-      result["detail"] = std::move(kept.problem);
-    }
-  }
-  co_return result;
-}
-
 }  // namespace
 
-void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions, Keys& keys, KeyStore& store,
-                   Keepers* keepers) {
-  table.bind(std::string(wire::SessionCreate::name), [&](nlohmann::json params, rpc::Call& call) {
-    const Memory memory{&keys, store_for_create(store, params)};
-    const auto handler = [&](wire::SessionCreateParams typed, rpc::Call& by) {
-      return create(std::move(typed), by, sessions);
-    };
-    return answer_by_key<wire::SessionCreate>(memory, handler, std::move(params), call);
-  });
-  table.bind(std::string(wire::SessionClose::name), [&](nlohmann::json params, rpc::Call& call) {
-    const Memory memory{&keys, store_for_close(store, sessions, params)};
-    const auto handler = [&](wire::SessionCloseParams typed, rpc::Call&) { return close(std::move(typed), sessions); };
-    return answer_by_key<wire::SessionClose>(memory, handler, std::move(params), call);
-  });
+void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& sessions, Keys& keys) {
   // clang-format off
   bind<wire::SessionRun>(table, [&sessions, &keys, executor](wire::SessionRunParams params, rpc::Call& call) { return run(std::move(params), call, sessions, keys, executor); });
   bind<wire::SessionWait>(table, [&](wire::SessionWaitParams params, rpc::Call& call) { return wait(std::move(params), call, sessions); });
@@ -388,12 +268,6 @@ void bind_sessions(rpc::MethodTable& table, Executor executor, shell::Sessions& 
     const auto session = find(sessions, params.session, params.key.has_value());
     const std::vector<pid_t> reached = session->signal(signal_number(params.signal), params.job);
     return wire::SessionSignalResult{{reached.begin(), reached.end()}};
-  });
-  bind<wire::SessionInfoMethod>(table, [&](const wire::SessionInfoParams& params, rpc::Call&) {
-    return to_wire(sessions.find(params.session)->info());
-  });
-  table.bind(std::string(wire::SessionList::name), [&sessions, keepers](nlohmann::json params, rpc::Call& call) {
-    return list(std::move(params), call, sessions, keepers);
   });
 }
 

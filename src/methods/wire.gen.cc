@@ -206,6 +206,7 @@ void members(auto& f, Is<SessionInfo> auto& x) {
   f.optional("startup", x.startup);
   f.optional("limits", x.limits);
   f.optional("journalError", x.journalError);
+  f.optional("lostBy", x.lostBy);
 }
 
 void members(auto& f, Is<SessionRunParams> auto& x) {

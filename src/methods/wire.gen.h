@@ -335,8 +335,9 @@ struct SessionCreateParams {
   std::string host;
 };
 
-/// ready: at its prompt; unmanaged: the shell was replaced, or something we cannot see into has the terminal; lost: we
-/// do not know.
+/// ready: at its prompt; unmanaged: the shell was replaced, or something we cannot see into has the terminal; lost: of
+/// a daemon session whose process ended without having been asked to: what became of its jobs cannot be known, its
+/// output is gone, its name is taken until session/close.
 enum class SessionState { ready, running, waitingInput, stopped, unmanaged, exited, lost };
 template <>
 inline constexpr auto names<SessionState> = std::to_array<std::string_view>(
@@ -410,6 +411,11 @@ struct LimitsInForce {
   LimitsBy by;
 };
 
+/// reboot: the machine was started anew since; killed: its process was ended, by a signal or for want of memory.
+enum class LostBy { reboot, killed };
+template <>
+inline constexpr auto names<LostBy> = std::to_array<std::string_view>({"reboot", "killed"});
+
 struct SessionInfo {
   std::string session;
   std::string host;  ///< Where it is, as the reader would write it.
@@ -439,6 +445,7 @@ struct SessionInfo {
   /// Why there is no file behind the journal any more, by errno's name: from then on only what fits into memory is
   /// kept.
   std::optional<std::string> journalError;
+  std::optional<LostBy> lostBy;  ///< Where `state` is `lost`; all else is then as it was when the session was made.
 };
 
 enum class RunStdin { tty, empty };
@@ -1510,7 +1517,7 @@ struct SessionSignal {
   using Params = SessionSignalParams;
   using Result = SessionSignalResult;
 };
-/// End a session and all it started, and prove it.
+/// End a session and all it started, and prove it; of one that is lost, forget it.
 struct SessionClose {
   static constexpr std::string_view name = "session/close";
   using Params = SessionCloseParams;

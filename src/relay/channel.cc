@@ -127,7 +127,11 @@ Task<json> Channel::forward(std::string method, json params, std::string rest, r
     params["attachment"] = far_id(attachment);
   }
   readdress(params, rest);
-  const bool lasts = method == "host/connect" || !ended_by(method).empty();
+  const bool streams = !ended_by(method).empty();
+  if (streams && holdings_.is_full_of_streams()) {
+    throw limit_exceeded("attachments", max_held + 1, max_held);
+  }
+  const bool lasts = method == "host/connect" || streams;
   json asked = lasts ? params : json();
   const UnderWay under_way(*this, method == "host/connect" ? path_named(rest, params) : "");
   const std::shared_ptr<Link> link = link_;

@@ -65,7 +65,10 @@ class Channel : public std::enable_shared_from_this<Channel>, public rpc::Servic
   void tell_ended(const std::string& attachment, const std::string& host, const Error& why);
   static Task<> watch(Self self, std::shared_ptr<rpc::Connection> connection);
   static Task<> restore(Self self, std::shared_ptr<rpc::Connection> connection);
+  struct Round;
+  void begin_names(const std::shared_ptr<Round>& round, const std::shared_ptr<rpc::Connection>& connection);
   Task<bool> restore_names(std::shared_ptr<rpc::Connection> connection);
+  static Task<> restore_name(Self self, Holdings::Name name, std::shared_ptr<rpc::Connection> connection);
   Task<bool> restore_streams(std::shared_ptr<rpc::Connection> connection);
   Task<bool> resume(std::string attachment, std::shared_ptr<rpc::Connection> connection);
 

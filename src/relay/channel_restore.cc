@@ -1,5 +1,6 @@
 // A channel whose link is there anew: what its client has beyond it is asked for again, names first.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -12,6 +13,9 @@ namespace rex::relay {
 using nlohmann::json;
 
 namespace {
+
+// Names that are asked for at a time.
+constexpr std::size_t most_dials = 16;
 
 /// Whether asking once more may bring what this refused.
 bool may_pass(const Error& error) {
@@ -87,42 +91,63 @@ Task<> Channel::restore(Self self, std::shared_ptr<rpc::Connection> connection) 
   }
 }
 
-/// Whether all are there.
-Task<bool> Channel::restore_names(std::shared_ptr<rpc::Connection> connection) {
-  bool all = true;
+struct Channel::Round {
+  std::set<std::string> begun;  // the paths of names that are asked for, each once
+  std::size_t open = 0;
+  Event changed;
+};
+
+/// Asks for those that nothing in front of them is missing for: beside each other, as a dial may take its time.
+void Channel::begin_names(const std::shared_ptr<Round>& round, const std::shared_ptr<rpc::Connection>& connection) {
   const std::vector<Holdings::Name> names = holdings_.names();
   for (const Holdings::Name& name : names) {
-    const Holdings::Name* const now = holdings_.missing_on(name.path);
-    if (now == nullptr || connection->is_closed()) {
-      continue;  // it is there, or was let go meanwhile
+    const Holdings::Name* const missing = holdings_.missing_on(name.path);
+    const bool is_next = missing != nullptr && missing->path == name.path;
+    if (is_next && round->open < most_dials && round->begun.insert(name.path).second) {
+      ++round->open;
+      spawn(client_->executor(), restore_name(shared_from_this(), name, connection), [round](std::exception_ptr) {
+        --round->open;
+        round->changed.notify();
+      });
     }
-    if (now->path != name.path) {
-      holdings_.name_is_missing(name.path, now->problem);
-      all = false;
-      continue;
-    }
-    std::optional<Error> failure;
-    try {
-      json params = name.params;
-      co_await connection->call("host/connect", std::move(params));
-      holdings_.name_is_there(name.path);
-    } catch (const Error& error) {
-      failure = rewritten(error, name_);
-    }
-    if (failure && !connection->is_closed()) {
-      if (may_pass(*failure)) {
-        holdings_.name_is_missing(name.path, failure->message());
-        all = false;
-      } else {
-        holdings_.name_is_gone(name.path);
-        client_->notify(
-            "host/status",
-            json{{"host", host_behind(name_, name.path)}, {"state", "lost"}, {"detail", failure->message()}});
-      }
-    }
-    reached_.notify();
   }
-  co_return all && !connection->is_closed();
+}
+
+/// Whether all are there. What streams from behind one goes on as soon as that is.
+Task<bool> Channel::restore_names(std::shared_ptr<rpc::Connection> connection) {
+  const auto round = std::make_shared<Round>();
+  Waiter waiter(client_->executor());
+  waiter.subscribe(round->changed);
+  begin_names(round, connection);
+  while (round->open != 0) {
+    co_await waiter.until(never);
+    if (!connection->is_closed()) {
+      begin_names(round, connection);
+      co_await restore_streams(connection);
+    }
+  }
+  co_return std::ranges::all_of(holdings_.names(), &Holdings::Name::there) && !connection->is_closed();
+}
+
+Task<> Channel::restore_name(Self self, Holdings::Name name, std::shared_ptr<rpc::Connection> connection) {
+  std::optional<Error> failure;
+  try {
+    co_await connection->call("host/connect", std::move(name.params));
+    self->holdings_.name_is_there(name.path);
+  } catch (const Error& error) {
+    failure = rewritten(error, self->name_);
+  }
+  if (failure && !connection->is_closed()) {
+    if (may_pass(*failure)) {
+      self->holdings_.name_is_missing(name.path, failure->message());
+    } else {
+      self->holdings_.name_is_gone(name.path);
+      self->client_->notify(
+          "host/status",
+          json{{"host", host_behind(self->name_, name.path)}, {"state", "lost"}, {"detail", failure->message()}});
+    }
+  }
+  self->reached_.notify();
 }
 
 /// Whether all are there that were not.

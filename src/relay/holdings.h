@@ -14,7 +14,7 @@
 
 namespace rex::relay {
 
-/// Of each kind; what is more is not had again.
+/// Of each kind; a name more is not had again, a stream more is refused.
 inline constexpr std::size_t max_held = 4096;
 
 /// The request that gives back what such a request has made; empty for one that makes nothing lasting.
@@ -40,6 +40,7 @@ class Holdings {
     nlohmann::json created{};  // when its session was: another of the same name is not the same
   };
 
+  [[nodiscard]] bool is_full_of_streams() const { return streams_.size() >= max_held; }
   [[nodiscard]] bool is_empty() const { return names_.empty() && streams_.empty(); }
   [[nodiscard]] const std::vector<Name>& names() const { return names_; }
   /// By the client's id.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
@@ -26,6 +27,12 @@ std::string nearest_existing(std::string path) {
   return "/";
 }
 
+/// Where journals begin. A test has them begin where nobody gets in the time of a test (tests/README.md).
+Offset first_offset() {
+  const char* const given = std::getenv("REX_RPC_FIRST_OFFSET");
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : 0;
+}
+
 }  // namespace
 
 Session::Session(Executor executor, const Shared& shared, CreateOptions options)
@@ -34,13 +41,13 @@ Session::Session(Executor executor, const Shared& shared, CreateOptions options)
       options_(std::move(options)),
       env_(make_environment(options_.clear_env, options_.env, options_.profile)),
       created_at_(now_utc()),
-      journal_({.capacity = options_.journal_bytes, .memory = shared.journal_memory}),
+      journal_({.capacity = options_.journal_bytes, .start = first_offset(), .memory = shared.journal_memory}),
       terminal_(journal_, {options_.rows, options_.cols}, !options_.tty || options_.profile == Profile::agent),
       input_(executor),
       events_(shared.events) {
   if (!options_.tty) {
     err_journal_ = std::make_unique<Journal>(
-        Journal::Options{.capacity = options_.journal_bytes, .memory = shared.journal_memory});
+        Journal::Options{.capacity = options_.journal_bytes, .start = first_offset(), .memory = shared.journal_memory});
   }
   if (options_.argv.empty()) {
     choose_shell();

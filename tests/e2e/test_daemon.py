@@ -113,7 +113,7 @@ class Outlives(DaemonCase):
         self.assertEqual(seen.data, everything)
         self.ended(session.run("pwd; echo $KEPT"), output=f"{self.folder}\nyes\n")
 
-    def test_a_client_that_knows_nothing_finds_it_in_the_list(self):
+    def test_F11_a_client_that_knows_nothing_finds_it_in_the_list(self):
         first = self.instance()
         first.session("kept", shell="dash", lifetime="daemon", labels={"of": "somebody"})
         first.session("own", shell="dash")
@@ -150,7 +150,7 @@ class Outlives(DaemonCase):
         self.assertEqual(maker.call("close", graceMs=100)["survivors"], [])
         self.assertEqual(rex.call("session/run", session="kept", command="echo here")["output"], "here\n")
 
-    def test_an_upgrade_on_the_way(self):
+    def test_F7_an_upgrade_on_the_way(self):
         """The file is replaced under everything that runs of it; what was begun goes on, and old and new work together."""
         program = self.folder / "rex-rpc"
 
@@ -174,7 +174,7 @@ class Outlives(DaemonCase):
         self.ended(new.call("session/run", session="main", command="echo $kept"), output="yes\n")
         self.ended(new.call("session/run", session=made_by_old.name, command="echo here"), output="here\n")
 
-    def test_readers_that_come_and_go_read_every_byte_once(self):
+    def test_F12_readers_that_come_and_go_read_every_byte_once(self):
         first = self.instance()
         session = first.session("main", shell="bash", lifetime="daemon")
         amount_of = amount(300_000, 15_000_000)
@@ -232,10 +232,12 @@ class Ends(DaemonCase):
         os.kill(keeper, signal.SIGKILL)
         self.assertEqual(self.refused("SessionEnded", pending.result).data["executed"], "unknown")
         self.assertTrue(until(lambda: not alive(session.info["pid"])), "its shell lives on")
-        lost = self.refused("SessionNotFound", session.run, "true")
+        lost = self.refused("SessionEnded", session.run, "true")
         self.assertEqual(lost.data["executed"], "no")
-        self.assertEqual(rex.call("session/list")["sessions"], [])
+        self.assertEqual([each["state"] for each in rex.call("session/list")["sessions"]], ["lost"])
         self.assertEqual(self.left(), [])
+        rex.call("session/close", session="main")
+        self.assertEqual(rex.call("session/list")["sessions"], [])
         self.assertEqual(rex.session("main", shell="bash", lifetime="daemon").output("echo new"), "new\n")
 
     def test_one_that_cannot_start_is_told_and_leaves_nothing(self):
@@ -284,6 +286,8 @@ class Ends(DaemonCase):
         stale = socket.socket(socket.AF_UNIX)
         stale.bind(str(self.sockets / name))  # and nobody will ever listen there
         (self.sockets / f".{name}.lock").touch()
+        self.refused("SessionExists", rex.session, "main", shell="dash", lifetime="daemon")
+        rex.call("session/close", session="main")
         self.assertEqual(rex.session("main", shell="dash", lifetime="daemon").output("echo new"), "new\n")
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import threading
 import time
 import unittest
 
@@ -208,6 +209,26 @@ class Hosts(HealCase):
         told(rex, host="a/b", state="ready")
         self.assertTrue(until(lambda: self.answers(rex, "a/b")))
 
+    def test_a_name_behind_it_whose_dial_takes_its_time_holds_up_no_other(self):
+        rex = self.near()
+        fifo = self.own_folder / "fifo"
+        os.mkfifo(fifo)
+        slow = self.own_folder / "slow"  # while it is there, a dial waits for somebody who writes into the FIFO
+        self.hop(rex, "a")
+        self.hop(rex, "a/b", argv=self.script(f"[ -e {slow} ] && read go < {fifo}; exec {binary()}"))
+        self.hop(rex, "a/c")
+        self.hop(rex, "a/c/d")
+        feed = self.feed(rex)
+        one = Attached(feed, self.kept(rex, "a/c/d"), host="a/c/d", offset=0)
+        slow.touch()
+        self.cut(rex, "a", feed)
+        self.ran(rex, "a/c/d", one.info["session"], "echo on")
+        one.until(lambda: one.data == b"on\n")
+        pending = rex.start("ping", host="a/b")
+        self.assertFalse(pending.done())
+        fifo.write_text("go\n")
+        pending.result()
+
     @staticmethod
     def answers(rex, host):
         try:
@@ -392,6 +413,7 @@ class Output(HealCase):
         self.cut(rex, "a/b", feed)
         error = self.refused("HostLost", wait.result)
         self.assertEqual((error.data["host"], error.data["executed"]), ("a/b", "unknown"))
+        threading.Event().wait(float(os.environ.get("REX_CUT_SECONDS", amount(0, 600))))  # how long it is cut
         fifo.write_text("go\n")
         self.near().call("session/wait", session=session, job=job, any=[{"exit": True}])
         gate.unlink()

@@ -186,6 +186,17 @@ TEST_CASE("A path waits for the first of its names that is not there") {
   CHECK(holdings.is_empty());
 }
 
+TEST_CASE("So many streams are had again, and whether one more would be is known before it is asked for") {
+  Holdings holdings;
+  for (std::size_t i = 0; i < rex::relay::max_held; ++i) {
+    CHECK_FALSE(holdings.is_full_of_streams());
+    holdings.made("session/subscribe", {{"session", "s"}}, {{"attachment", "a"}}, std::to_string(i));
+  }
+  CHECK(holdings.is_full_of_streams());
+  holdings.forget("7");
+  CHECK_FALSE(holdings.is_full_of_streams());
+}
+
 TEST_CASE("Whoever lets a host go lets go of the streams behind it, and of no other") {
   Holdings holdings;
   holdings.connected("", {{"name", "b"}, {"url", "x"}});

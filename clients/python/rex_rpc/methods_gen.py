@@ -581,7 +581,7 @@ class AsyncSessionMethods:
         graceMs: t.Optional[int] = None,
         key: t.Optional[Key] = None,
     ) -> SessionCloseResult:
-        """End a session and all it started, and prove it."""
+        """End a session and all it started, and prove it; of one that is lost, forget it."""
         params = pack(
             {"graceMs": graceMs, "key": key},
         )
@@ -1112,7 +1112,7 @@ class SessionMethods:
         graceMs: t.Optional[int] = None,
         key: t.Optional[Key] = None,
     ) -> SessionCloseResult:
-        """End a session and all it started, and prove it."""
+        """End a session and all it started, and prove it; of one that is lost, forget it."""
         params = pack(
             {"graceMs": graceMs, "key": key},
         )

@@ -350,8 +350,9 @@ SessionCreateParams = t.TypedDict(
 )
 
 
-# ready: at its prompt; unmanaged: the shell was replaced, or something we cannot see into has the terminal; lost: we do
-# not know.
+# ready: at its prompt; unmanaged: the shell was replaced, or something we cannot see into has the terminal; lost: of a
+# daemon session whose process ended without having been asked to: what became of its jobs cannot be known, its output
+# is gone, its name is taken until session/close.
 SessionState = t.Literal[
     "ready",
     "running",
@@ -517,6 +518,13 @@ class LimitsInForce(_LimitsInForceRequired, _LimitsInForceOptional):
     pass
 
 
+# reboot: the machine was started anew since; killed: its process was ended, by a signal or for want of memory.
+LostBy = t.Literal[
+    "reboot",
+    "killed",
+]
+
+
 _SessionInfoRequired = t.TypedDict(
     "_SessionInfoRequired",
     {
@@ -556,6 +564,7 @@ _SessionInfoOptional = t.TypedDict(
         "startup": StartupReport,
         "limits": LimitsInForce,
         "journalError": str,
+        "lostBy": LostBy,
     },
     total=False,
 )

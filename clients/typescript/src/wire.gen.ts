@@ -242,8 +242,9 @@ export interface SessionCreateParams {
 }
 
 /**
- * ready: at its prompt; unmanaged: the shell was replaced, or something we cannot see into has the terminal; lost: we
- * do not know.
+ * ready: at its prompt; unmanaged: the shell was replaced, or something we cannot see into has the terminal; lost: of a
+ * daemon session whose process ended without having been asked to: what became of its jobs cannot be known, its output
+ * is gone, its name is taken until session/close.
  */
 export type SessionState = "ready" | "running" | "waitingInput" | "stopped" | "unmanaged" | "exited" | "lost";
 
@@ -316,6 +317,9 @@ export interface LimitsInForce {
   by: LimitsBy;
 }
 
+/** reboot: the machine was started anew since; killed: its process was ended, by a signal or for want of memory. */
+export type LostBy = "reboot" | "killed";
+
 export interface SessionInfo {
   session: string;
   /** Where it is, as the reader would write it. */
@@ -357,6 +361,8 @@ export interface SessionInfo {
    * Why there is no file behind the journal any more, by errno's name: from then on only what fits into memory is kept.
    */
   journalError?: string;
+  /** Where `state` is `lost`; all else is then as it was when the session was made. */
+  lostBy?: LostBy;
 }
 
 export type RunStdin = "tty" | "empty";
@@ -1697,7 +1703,7 @@ export interface Methods {
   "session/interrupt": { params: SessionInterruptParams; result: SessionInterruptResult };
   /** Send a signal to the foreground, or to one job. */
   "session/signal": { params: SessionSignalParams; result: SessionSignalResult };
-  /** End a session and all it started, and prove it. */
+  /** End a session and all it started, and prove it; of one that is lost, forget it. */
   "session/close": { params: SessionCloseParams; result: SessionCloseResult };
   /** What is known of one session. */
   "session/info": { params: SessionInfoParams; result: SessionInfo };
