@@ -1,6 +1,7 @@
 #include "cli/keep.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <spawn.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
@@ -77,6 +78,7 @@ class Keeping {
     const TimePoint asked_by = Clock::now() + first_request_patience;
     while (listener_ && (sessions.is_empty() ? Clock::now() < asked_by : !is_outlived())) {
       co_await waiter.until(sessions.is_empty() ? asked_by : unattended_until_);
+      give_memory_back();
     }
     end();
     co_await sessions.close_all_of(shell::nobody, shell::default_grace);
@@ -107,6 +109,14 @@ class Keeping {
   }
 
  private:
+  /// When the last client has left: what it took to serve it is half of the heap, and there may be many like us.
+  void give_memory_back() {
+    const bool was_attended = std::exchange(attended_, server_.has_clients());
+    if (was_attended && !attended_) {
+      malloc_trim(0);
+    }
+  }
+
   /// Whether nobody has been connected and nothing has run for the session's `ttlMs`; else sets when that will be.
   bool is_outlived() {
     std::optional<Milliseconds> ttl;
@@ -129,6 +139,7 @@ class Keeping {
   std::shared_ptr<transports::UnixListener> listener_;
   std::optional<transports::Claim> claim_;
   TimePoint unattended_until_ = never;
+  bool attended_ = true;
   Event something_;
 };
 

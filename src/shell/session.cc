@@ -29,7 +29,7 @@ std::string nearest_existing(std::string path) {
 
 /// Where journals begin. A test has them begin where nobody gets in the time of a test (tests/README.md).
 Offset first_offset() {
-  const char* const given = std::getenv("REX_RPC_FIRST_OFFSET");
+  const char* const given = std::getenv("REX_TEST_FIRST_OFFSET");
   return given != nullptr ? std::strtoull(given, nullptr, 10) : 0;
 }
 

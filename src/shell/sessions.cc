@@ -29,7 +29,6 @@ Task<std::shared_ptr<Session>> Sessions::create(CreateOptions options, Owner own
   if (entries_.contains(name)) {
     throw Error(Fault::SessionExists, "session " + printable(name) + " exists already");
   }
-  const bool is_alone = options.lifetime == Lifetime::daemon;  // in a process of its own, of which there may be many
   const Shared shared{nursery_, workers_, journal_memory_, events_};
   const auto session = std::make_shared<Session>(executor_, shared, std::move(options));
   entries_[name] = {session, owner};
@@ -42,9 +41,6 @@ Task<std::shared_ptr<Session>> Sessions::create(CreateOptions options, Owner own
       removed();
     }
     throw;
-  }
-  if (is_alone) {
-    malloc_trim(0);  // what starting took: half of its heap
   }
   co_return session;
 }
