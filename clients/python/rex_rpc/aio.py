@@ -138,7 +138,7 @@ class AsyncRex(AsyncHost):
         `on_notification` gets what belongs to no feed: host/status. `resume`: when the connection is lost, opens another
         by the same means, connects the hosts again and goes on: feeds from where they were, requests that only read or
         have a `key` once more. All else that is under way fails with ConnectionLost, as everything does after
-        resuming.PATIENCE_S.
+        resuming.PATIENCE_S; sessions of the connection are gone, and forwards are to be opened anew.
         """
         super().__init__(self, "")
         self.feeds: t.Dict[str, AsyncFeed[t.Any]] = {}

@@ -269,7 +269,7 @@ class BashSession:
         return self._between(begin, begin + half) + left_out + self._between(end - half, end)
 
     def _between(self, begin: int, end: int) -> str:
-        pieces = []
+        pieces: t.List[bytes] = []
         while begin < end:
             piece = self.session.read(offset=begin, maxBytes=end - begin, view="clean")
             if piece["next"] <= begin:

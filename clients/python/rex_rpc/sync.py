@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
 import threading
 import typing as t
 
 from . import aio
 from .errors import ConnectionLost
-from .feeds import AsyncFeed, Chunk
+from .feeds import AsyncFeed
 from .methods_gen import HostMethods, Progress, SessionMethods
-from .packing import OsStr, Params
-from .wire_gen import FileChangedParams, InitializeResult, Newline, Role, SessionEventParams, SessionInfo, Stream
+from .packing import Params
+from .wire_gen import InitializeResult, SessionInfo
 
+P = t.ParamSpec("P")
 T = t.TypeVar("T")
 
 
@@ -73,6 +75,16 @@ class LoopThread:
         await asyncio.get_running_loop().shutdown_default_executor()
 
 
+def as_feed(core: t.Callable[t.Concatenate[t.Any, P], AsyncFeed[T]]) -> t.Callable[t.Concatenate[t.Any, P], "Feed[T]"]:
+    """A method that gives a feed, of a host or session of aio.py, for ours."""
+
+    @functools.wraps(core)
+    def method(self: t.Any, /, *arguments: P.args, **named: P.kwargs) -> "Feed[T]":
+        return Feed(core(self._core, *arguments, **named), self._loop)
+
+    return method
+
+
 class Host(HostMethods["Session"]):
     """A place where requests execute: a path of names that `host_connect` or the hosts file gave; "" is here."""
 
@@ -91,13 +103,8 @@ class Host(HostMethods["Session"]):
         """A session that is there already. It stays when a `with` of it ends."""
         return Session(self._core.use_session(name), self._loop)
 
-    def events(self) -> "Feed[SessionEventParams]":
-        """What happens in all sessions of this host, from now on."""
-        return Feed(self._core.events(), self._loop)
-
-    def watch(self, path: OsStr, *, recursive: t.Optional[bool] = None) -> "Feed[FileChangedParams]":
-        """What changes below `path`, from now on."""
-        return Feed(self._core.watch(path, recursive=recursive), self._loop)
+    events = as_feed(aio.AsyncHost.events)
+    watch = as_feed(aio.AsyncHost.watch)
 
     def _session(self, params: Params) -> "Session":
         return Session(aio.AsyncSession(self._core, params), self._loop)
@@ -124,25 +131,8 @@ class Session(SessionMethods):
     def call(self, method: str, params: Params, progress: t.Optional[Progress] = None) -> t.Any:
         return self._loop.wait(self._core.call(method, params, progress))
 
-    def output(
-        self,
-        *,
-        offset: t.Optional[int] = None,
-        stream: t.Optional[Stream] = None,
-        window: t.Optional[int] = None,
-        role: t.Optional[Role] = None,
-        takeover: t.Optional[bool] = None,
-        newline: t.Optional[Newline] = None,
-    ) -> "Feed[Chunk]":
-        """Output from `offset` on (absent: from now on), no byte twice and none missing; see session/attach."""
-        core = self._core.output(
-            offset=offset, stream=stream, window=window, role=role, takeover=takeover, newline=newline
-        )
-        return Feed(core, self._loop)
-
-    def events(self) -> "Feed[SessionEventParams]":
-        """What happens in this session, from now on."""
-        return Feed(self._core.events(), self._loop)
+    output = as_feed(aio.AsyncSession.output)
+    events = as_feed(aio.AsyncSession.events)
 
     def __enter__(self) -> "Session":
         return self.open()

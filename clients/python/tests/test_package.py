@@ -29,6 +29,22 @@ def can_build_wheels():
     ).returncode
 
 
+# A program of somebody who has their types checked, too.
+TYPED = """
+from rex_rpc import AsyncRex, Chunk, ConnectionLost, Feed, Keys, Rex, RexError, Session, SessionBusy, data_of, wire
+def use(session: Session) -> wire.RunResult:
+    feed: Feed[Chunk] = session.output(offset=0)
+    return session.run(next(feed).text, key=Keys().new())
+async def read(rex: AsyncRex) -> bytes:
+    return data_of(await rex.file_read("/etc/hostname"))
+try:
+    with Rex() as rex, rex.session() as session:
+        print(use(session)["exitCode"])
+except (SessionBusy, ConnectionLost, RexError) as error:
+    print(error.executed)
+"""
+
+
 class Package(unittest.TestCase):
     @unittest.skipUnless(shutil.which("mypy"), "cannot run here: there is no mypy")
     def test_the_types_are_strict(self):
@@ -36,6 +52,8 @@ class Package(unittest.TestCase):
             "mypy", "--strict", "--cache-dir", str(folder_of(self)), str(HERE / "rex_rpc"), PYTHONPATH="",
             MYPYPATH=f"{HERE}:{HERE}/tests/standin",
         )  # fmt: skip
+        self.assertIn("no issues", said)
+        said = output_of("mypy", "--strict", "--cache-dir", str(folder_of(self)), "-c", TYPED, PYTHONPATH="", MYPYPATH=str(HERE))
         self.assertIn("no issues", said)
 
     @unittest.skipUnless(can_build_wheels(), "cannot run here: no setuptools with wheel")

@@ -26,7 +26,8 @@ export interface ConnectOptions {
   signal?: AbortSignal;
   /**
    * When the connection is lost, opens another by the same means, connects the hosts again and goes on: attachments from
-   * where they were, requests that only read or have a `key` once more. All else that is under way is rejected.
+   * where they were, requests that only read or have a `key` once more. All else that is under way is rejected; sessions
+   * of the connection are gone, and forwards are to be opened anew.
    */
   resume?: boolean;
 }
@@ -152,7 +153,7 @@ export class Link {
     try {
       await once(child, "spawn");
     } catch (error) {
-      throw RexError.closed(`cannot start ${command}: ${(error as Error).message}`);
+      throw RexError.closed(`cannot start ${command}: ${(error as Error).message}; $REX_RPC or \`command\` names the program`);
     }
     const why = () => {
       if (!hasExited(child)) return `${command} has closed its output`;

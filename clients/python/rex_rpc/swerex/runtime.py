@@ -327,7 +327,7 @@ async def output_of(session: AsyncSession, result: RunResult) -> str:
 
 async def between(session: AsyncSession, begin: int, end: int) -> str:
     """What a session wrote between two offsets, as text."""
-    pieces = []
+    pieces: t.List[bytes] = []
     while begin < end:
         piece = await session.read(offset=begin, maxBytes=min(OUTPUT_BYTES, end - begin), view="clean")
         if piece["next"] <= begin:
