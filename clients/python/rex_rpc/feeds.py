@@ -132,7 +132,7 @@ class AsyncOutput(AsyncFeed[Chunk]):
 
     def __init__(self, host: "AsyncHost", params: Params) -> None:
         super().__init__(host, "session/attach", "session/detach", params)
-        self._consumed, self._is_read = -1, False
+        self._consumed, self._is_read = -1, False  # up to where; what was lost takes up no window
         self._next = -1  # where what comes next begins
         self._created = ""  # which session it is, for others may have its name
 
@@ -159,12 +159,14 @@ class AsyncOutput(AsyncFeed[Chunk]):
         if self._is_read and not self._ended:
             self._acknowledge()
         chunk = await super().__anext__()
-        self._consumed, self._is_read = chunk.next, True
+        self._consumed, self._is_read = max(self._consumed, chunk.next), True
         return chunk
 
     def arrive(self, method: str, params: Params) -> None:
         if method != "session/output":  # an attachment is told of events, too, which `events` is for
             return
+        if "gap" in params:
+            self._consumed += params["offset"] - params["gap"]["from"]
         if params["data"] or "gap" in params:
             self._keep(Chunk(params["offset"], params["next"], data_of(params), params.get("gap")))
         self._next = params.get("next", -1)

@@ -155,6 +155,33 @@ class Resume(Alone, Case):
             at = chunk.next
         self.assertGreater(lost, 400_000)
 
+    async def test_what_the_journal_lost_takes_up_no_window_of_a_reader_who_goes_on(self):
+        session = await self.kept(journalBytes=65536)
+        at = (await session.info())["next"]
+        output = session.output(offset=at, window=4096)
+        await output.open()
+
+        async def has(count):
+            while len(output._kept) < count:  # pylint: disable=protected-access
+                await self.soon(self.rex.ping())
+
+        for count in (1, 2):  # half a window each
+            await session.run("head -c 2048 /dev/zero | tr '\\0' x")
+            await has(count)
+        await session.run("seq 100000")
+        for _ in range(2):  # that the first is consumed makes room for what is behind the gap
+            chunk = await self.soon(output.__anext__())
+            self.assertEqual((chunk.offset, chunk.next), (at, at + 2048))
+            at = chunk.next
+        await has(1)
+        await self.kill()
+        end = (await session.info())["next"]
+        chunk = await self.soon(output.__anext__())
+        self.assertEqual(chunk.gap["from"], at)
+        while chunk.next < end:
+            at, chunk = chunk.next, await self.soon(output.__anext__())
+            self.assertEqual((chunk.offset, chunk.gap), (at, None))
+
     async def test_live_output_of_a_run_comes_once(self):
         session = await self.kept()
         pieces, arrived = [], asyncio.Event()

@@ -114,7 +114,7 @@ export class Attachment implements AsyncIterableIterator<Output>, Followed<"sess
   private wake: () => void = () => {};
   private unacknowledged = -1;
   private offset: number | undefined; // of what comes next
-  private acked: number | undefined;
+  private acked: number | undefined; // what was lost takes up no window
   private over = false;
   private failure: RexError | undefined;
 
@@ -156,17 +156,18 @@ export class Attachment implements AsyncIterableIterator<Output>, Followed<"sess
 
   again({ info }: wire.SessionAttachResult): boolean {
     if (info.createdAt !== this.info.createdAt || this.offset === undefined) return false;
-    this.acknowledge(this.acked); // what was consumed while there was nobody to be told
+    this.acknowledge(this.acked ?? 0); // what was consumed while there was nobody to be told
     return true;
   }
 
-  private acknowledge(offset: number | undefined): void {
-    this.acked = offset;
+  private acknowledge(upto: number): void {
+    const offset = (this.acked = Math.max(this.acked ?? 0, upto));
     const { id: attachment, asked: { host = "" } } = this;
-    if (attachment && offset !== undefined) void this.rex.notify("session/ack", { attachment, offset, host });
+    if (attachment) void this.rex.notify("session/ack", { attachment, offset, host });
   }
 
   private take(output: wire.SessionOutputParams): void {
+    if (output.gap && this.acked !== undefined) this.acked += output.offset - output.gap.from;
     if (output.data.length > 0 || output.gap) {
       const bytes = Buffer.from(output.data, output.encoding === "base64" ? "base64" : "utf8");
       const { offset, next, gap } = output;

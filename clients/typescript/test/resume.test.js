@@ -126,6 +126,37 @@ test("output goes on byte by byte, events and changes say that some may be missi
   assert.ok(heard.includes("stateChanged") && heard.includes("overflow true"), String(heard));
 });
 
+test("what the journal lost takes up no window of a reader who goes on", async (t) => {
+  const { rex } = await world(t);
+  const session = await rex.createSession({ ...daemon, journalBytes: 65536 });
+  let at = (await session.info()).next;
+  const attachment = await session.attach({ offset: at, window: 4096 });
+  let arrived = 0;
+  rex.on("session/output", () => void (arrived += 1));
+  const has = async (/** @type {number} */ count) => {
+    while (arrived < count) await rex.call("ping", {});
+  };
+  for (const count of [1, 2]) { // half a window each
+    await session.run("head -c 2048 /dev/zero | tr '\\0' x");
+    await has(count);
+  }
+  await session.run("seq 100000");
+  for (let i = 0; i < 2; ++i) { // that the first is consumed makes room for what is behind the gap
+    const { value } = await attachment.next();
+    assert.deepEqual([value.offset, value.next], [at, at + 2048]);
+    at = value.next;
+  }
+  await has(3);
+  await kill(rex);
+  const end = (await session.info()).next;
+  for await (const piece of attachment) {
+    if (piece.gap) assert.equal(piece.gap.from, at);
+    else assert.equal(piece.offset, at);
+    at = piece.next;
+    if (at >= end) break;
+  }
+});
+
 test("hosts are connected again; sessions of the connection are gone, and that is said", async (t) => {
   const { rex, count, gated, begun, pass } = await world(t);
   await rex.call("host/connect", { name: "a", argv: [program] });
