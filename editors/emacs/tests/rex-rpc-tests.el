@@ -409,8 +409,13 @@
          (process (start-file-process "test" nil "sleep" "1000"))
          answer lost)
     (set-process-query-on-exit-flag process nil)
-    (rex-rpc-request-async rex-tests-host "process/run" '(:command "sleep 1000")
-                           (lambda (error _) (setq answer error)))
+    (rex-rpc-request-async
+     rex-tests-host "process/run"
+     (list :command (format "touch %s/begun; sleep 1000" rex-tests-folder))
+     (lambda (error _) (setq answer error)))
+    ;; What has not begun would begin on the host that is dialled again.
+    (rex-tests-until
+     (lambda () (file-exists-p (concat rex-tests-folder "/begun"))))
     (add-hook 'rex-rpc-lost-functions (lambda (host &rest _) (setq lost host)))
     (signal-process (string-to-number pid) 'KILL)
     (rex-tests-until (lambda () answer))

@@ -131,7 +131,9 @@ if t.host ~= '' then
     end)
     t.until_(function() return nested end)
     local err, again
-    hosts.request(t.host, 'process/run', { command = 'sleep 1000' }, function(problem) err = problem end)
+    local begun = t.folder .. '/begun' -- what has not begun would begin on the host that is dialled again
+    hosts.request(t.host, 'process/run', { command = 'touch ' .. begun .. '; sleep 1000' }, function(problem) err = problem end)
+    t.until_(function() return vim.loop.fs_stat(begun) end)
     vim.loop.kill(tonumber(nested), 'sigkill')
     t.until_(function() return err end)
     same(err.data.type, 'HostLost')
