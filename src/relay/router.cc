@@ -106,7 +106,8 @@ Task<json> Router::call_elsewhere(std::string method, json params, rpc::Call& ca
     try {
       channel = co_await hosts_.channel(std::move(place.host), call);
     } catch (const Error& error) {
-      if (again || error.fault() != Fault::HostUnreachable) {
+      const bool is_gone = error.fault() == Fault::HostUnreachable || error.fault() == Fault::HostNotFound;
+      if (again || !is_gone) {
         throw;
       }
       continue;
