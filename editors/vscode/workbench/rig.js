@@ -1,7 +1,7 @@
 // VS Code's workbench, as code-server serves it, in a real browser, with the packaged extension installed; and what a
 // person does there. Knows nothing of what is tested.
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -197,7 +197,8 @@ export class Workbench {
   /** What outlives the window, here and on hosts, each of which has a folder of its own below ours. */
   endSessions() {
     const run = join(this.folder, "run");
-    for (const runtime of [run, ...readdirSync(run).map((name) => join(run, name))]) {
+    const all = [run, ...readdirSync(run).map((name) => join(run, name))];
+    for (const runtime of all.filter((each) => existsSync(join(each, "rex-rpc")))) {  // else it would be the user's own
       const env = { ...this.env, XDG_RUNTIME_DIR: runtime };
       const { stdout } = spawnSync(program, ["sessions", "--json"], { env, encoding: "utf8" });
       for (const { instance, session } of JSON.parse(stdout || "[]")) spawnSync(program, ["kill", `${instance}/${session}`], { env });
