@@ -6,14 +6,17 @@ BYTES_A_SECOND`, `cut [END]` (what END sends, else all) and `mend`, which ends t
 Must not know rex-rpc.
 """
 
+import contextlib
 import ctypes
 import fcntl
+import glob
 import heapq
 import itertools
 import json
 import os
 import random
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -44,6 +47,13 @@ class Wire:
         assert self._program.stdout.readline() == "done\n"
 
     def close(self):
+        """Ends all who live at its ends too: behind a wire that is cut nobody hears that they are let go of."""
+        spaces = {os.readlink(f"/proc/{self._program.pid}/fd/{space}") for space in self._spaces}
+        for link in glob.glob("/proc/[0-9]*/ns/net"):
+            pid = int(link.split("/")[2])
+            with contextlib.suppress(OSError):
+                if pid != self._program.pid and os.readlink(link) in spaces:
+                    os.kill(pid, signal.SIGKILL)
         self._program.stdin.close()
         self._program.wait()
         self._program.stdout.close()
