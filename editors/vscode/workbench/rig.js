@@ -77,6 +77,13 @@ export class Workbench {
       window.said = new Set(); // by notifications, also those that have gone again
       const look = () => document.querySelectorAll(".notification-list-item-message").forEach((each) => window.said.add(each.textContent));
       new MutationObserver(look).observe(document, { subtree: true, childList: true, characterData: true });
+      window.lively = { ticks: 0, pause: 0, last: performance.now() };
+      setInterval(() => {
+        const now = performance.now();
+        window.lively.ticks += 1;
+        window.lively.pause = Math.max(window.lively.pause, now - window.lively.last);
+        window.lively.last = now;
+      }, 20);
     });
     self.origin = `http://127.0.0.1:${port}`;
     await self.visit(`folder=${self.workspace}`);
@@ -162,17 +169,12 @@ export class Workbench {
     await this.until(async () => (await all()).some((text) => pattern.test(text)), async () => (await all()).join("; "));
   }
 
-  /** How often the window came to do something while `work` went on, and its longest pause meanwhile, in ms. */
+  /** How often the window came to do something while `work` went on, and its longest pause meanwhile, in ms. Where VS Code
+   * loads its window anew for that work, it counts from there. */
   async liveliness(work) {
-    await this.page.evaluate(() => {
-      const seen = (window.lively = { ticks: 0, pause: 0, last: performance.now() });
-      seen.timer = setInterval(() => {
-        const now = performance.now();
-        Object.assign(seen, { ticks: seen.ticks + 1, pause: Math.max(seen.pause, now - seen.last), last: now });
-      }, 20);
-    });
+    await this.page.evaluate(() => Object.assign(window.lively, { ticks: 0, pause: 0, last: performance.now() }));
     await work();
-    return this.page.evaluate(() => (clearInterval(window.lively.timer), window.lively));
+    return this.page.evaluate(() => window.lively);
   }
 
   /** A row of a list or tree that has this text. */
