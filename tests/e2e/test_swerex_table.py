@@ -501,17 +501,17 @@ def _(case, session):
     end_with(case, session, True, "KILL", 137, grace_ms=50)
 
 
-@row(53, "an_editor_can_be_ended", BASH, program="vi")
+@row(53, "an_editor_can_be_ended", BASH, program="vim.tiny")
 def _(case, session):
-    case.settles(session, "vi x")
+    case.settles(session, "vim.tiny x")
     answer = session.call("interrupt", escalate=True, graceMs=500)
     case.assertEqual((answer["state"], answer["result"]["state"]), ("ready", "exited"))
 
 
-@row(53, "an_editor_is_left_by_its_command", BASH, program="vi")
+@row(53, "an_editor_is_left_by_its_command", BASH, program="vim.tiny")
 def _(case, _session):
     session = case.shell(env={"TERM": "xterm"})
-    case.is_busy(session, case.settles(session, "vi x")["job"])
+    case.is_busy(session, case.settles(session, "vim.tiny x")["job"])
     case.types(session, ":q!")
     case.check(case.ends(session), re.compile(r".*", re.DOTALL))
     case.is_fine(session)

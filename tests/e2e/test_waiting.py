@@ -43,11 +43,11 @@ READING = {
     "python getpass": ("python3 -c 'import getpass; getpass.getpass()'", [], {"kind": "secret", "text": "Password: "}),
     "sudo": ("{as_user}sudo -k true", ["sudo"], {"kind": "secret", "command": "sudo"}),
     "ssh to a new host": ("{ssh_new} true", ["ssh", "sshd"], {"kind": "line", "command": "ssh"}),
-    "git commit": ("git -c init.defaultBranch=m init -q r && cd r && git -c user.name=n -c user.email=e commit --allow-empty", ["git", "vi"],
+    "git commit": ("git -c init.defaultBranch=m init -q r && cd r && git -c user.name=n -c user.email=e commit --allow-empty", ["git", "vim.tiny"],
                    {"kind": "editor"}),
     "less": ("less /etc/passwd", ["less"], {"kind": "pager"}),
     "less of a pipe": ("seq 1000 | less", ["less"], {"kind": "pager"}),
-    "vim": ("vi {home}/f", ["vi"], {"kind": "editor"}),
+    "vim": ("vim.tiny {home}/f", ["vim.tiny"], {"kind": "editor"}),
     "apt dialogue": ("debconf -fdialog sh {home}/asks", ["debconf", "whiptail"], {"kind": "fullscreen"}),
     "gdb": ("gdb -q -nx /bin/true", ["gdb"], {"kind": "line", "command": "gdb", "text": "(gdb) "}),
     "ipython": ("ipython3 --no-banner", ["ipython3"], {"kind": "line"}),
@@ -139,7 +139,7 @@ class Matrix(RexCase):
                 if missing:
                     self.skipTest(f"cannot run here: no {', '.join(missing)}")
                 session = self.fresh(cwd=str(self.home), profile="agent", env={
-                    "TERM": "xterm-256color", "GIT_EDITOR": "vi", "DEBIAN_FRONTEND": None,
+                    "TERM": "xterm-256color", "GIT_EDITOR": "vim.tiny", "DEBIAN_FRONTEND": None,
                     "DEBCONF_SYSTEMRC": f"{self.home}/debconf.conf"})
                 yield name, session, command.format(**self.places)
 
