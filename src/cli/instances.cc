@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -66,19 +67,24 @@ void dial_into(std::vector<Instance>& all, ClientSide& side, const std::string& 
   }
 }
 
-/// Daemon sessions whose process is gone without having ended them.
-void add_lost(std::vector<Instance>& all, const std::string& lasting) {
-  const methods::SessionRecords records = methods::records_of_lasting();
+/// Daemon sessions whose process is gone without having ended them; `told` are those that were heard of.
+Instance lost_sessions(ClientSide& side, const std::set<std::string>& told) {
   Instance lost{daemon, nullptr, json::array(), ""};
-  for (const std::string& socket : records.sockets()) {
-    const bool is_there = access((lasting + "/" + socket).c_str(), F_OK) == 0;  // a dead one's has just been removed
-    if (const auto info = is_there ? std::nullopt : records.find(socket)) {
-      lost.sessions.push_back(wire::write(*info));
+  const std::string lasting = transports::lasting_directory();
+  const auto is_there = [&](const std::string& socket) {
+    try {
+      return access((lasting + "/" + socket).c_str(), F_OK) == 0 &&
+             transports::dial_or_bury(side.executor(), PrivateDirectory(lasting), socket) != nullptr;
+    } catch (const Error&) {
+      return true;  // too busy to be asked, which was told
+    }
+  };
+  for (const wire::SessionInfo& info : methods::records_of_lasting().lost(is_there)) {
+    if (!told.contains(info.session)) {
+      lost.sessions.push_back(wire::write(info));
     }
   }
-  if (!lost.sessions.empty()) {
-    all.push_back(std::move(lost));
-  }
+  return lost;
 }
 
 std::vector<Instance> dial_all(ClientSide& side) {
@@ -88,7 +94,6 @@ std::vector<Instance> dial_all(ClientSide& side) {
   if (lasting != transports::runtime_directory() && access(lasting.c_str(), F_OK) == 0) {
     dial_into(all, side, lasting);
   }
-  add_lost(all, lasting);
   return all;
 }
 
@@ -196,8 +201,15 @@ Task<std::vector<Instance>> look_around(ClientSide& side, Where where) {
     co_await waiter.until(never);
   }
   all.clear();
+  std::set<std::string> told;
   for (const std::shared_ptr<Instance>& instance : asked) {
+    for (const json& info : instance->name == daemon ? instance->sessions : json::array()) {
+      told.insert(info.at("session").get<std::string>());
+    }
     all.push_back(std::move(*instance));
+  }
+  if (Instance lost = where.address.empty() ? lost_sessions(side, told) : Instance{}; !lost.sessions.empty()) {
+    all.push_back(std::move(lost));
   }
   co_return all;
 }

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,7 @@ constexpr std::size_t digits_of_name = 16;
 
 // A process that is too busy for a listing does not hold up the others' sessions for longer.
 constexpr Milliseconds list_patience{2000};
+constexpr Milliseconds ask_again_after{10};
 
 // The kernel tells at once when a process of this machine has ended; none is woken to be asked.
 constexpr Milliseconds keep_alive{std::chrono::hours(24)};
@@ -187,48 +190,66 @@ struct Keepers::Asked {
   explicit Asked(const rpc::Call& by) : call(by.connection(), "null") {}
 
   rpc::Call call;
+  TimePoint deadline = Clock::now() + list_patience;
   std::size_t open = 0;
   bool failed = false;
+  std::set<std::string> answered;
   Listed listed;
   Event changed;
 };
 
-Task<> Keepers::ask(std::shared_ptr<Asked> asked, relay::Hosts& hosts, std::string host) {
-  const std::shared_ptr<relay::Channel> channel = co_await hosts.channel(std::move(host), asked->call);
-  const json answer = co_await channel->forward("session/list", json::object(), "", asked->call);
-  for (const json& info : answer.at("sessions")) {
-    asked->listed.sessions.push_back(info);
+/// Again where a connection broke and somebody may still listen: the descriptors of a process that ends close one by
+/// one, and whoever sees only the first of it would tell neither of a session nor of its loss.
+Task<> Keepers::ask(std::shared_ptr<Asked> asked, std::string socket) {
+  Waiter waiter(executor_);
+  for (;;) {
+    std::exception_ptr failure;
+    try {
+      const std::shared_ptr<relay::Channel> channel = co_await hosts_.channel("/" + socket, asked->call);
+      const json answer = co_await channel->forward("session/list", json::object(), "", asked->call);
+      for (const json& info : answer.at("sessions")) {
+        asked->listed.sessions.push_back(info);
+      }
+      asked->answered.insert(socket);
+      co_return;
+    } catch (const Error&) {
+      failure = std::current_exception();
+    }
+    if (!is_reachable(socket)) {
+      co_return;  // its record tells of it
+    }
+    if (Clock::now() >= asked->deadline) {
+      std::rethrow_exception(failure);
+    }
+    co_await waiter.until(Clock::now() + ask_again_after);
   }
 }
 
 Task<Keepers::Listed> Keepers::list(rpc::Call& call) {
   const auto asked = std::make_shared<Asked>(call);
-  try {
-    std::vector<std::string> alive = all_sockets();
-    std::erase_if(alive, [this](const std::string& socket) { return !is_reachable(socket); });
-    for (const std::string& socket : alive) {
-      ++asked->open;
-      spawn(executor_, ask(asked, hosts_, "/" + socket), [asked](std::exception_ptr failure) {
-        --asked->open;
-        asked->failed = asked->failed || failure;
-        asked->changed.notify();
-      });
-    }
-    for (const std::string& socket : records_.sockets()) {
-      const bool is_lost = !std::ranges::binary_search(alive, socket) && !is_reachable(socket);
-      if (const auto info = is_lost ? records_.find(socket) : std::nullopt) {
-        asked->listed.sessions.push_back(wire::write(*info));
-      }
-    }
-  } catch (const Error& error) {
-    asked->listed.problem = error.message();
-  }
   Waiter waiter(executor_);
   waiter.subscribe(asked->changed);
   waiter.subscribe(call.cancel().changed());
-  const TimePoint deadline = Clock::now() + list_patience;
-  while (asked->open != 0 && !call.cancel() && Clock::now() < deadline) {
-    co_await waiter.until(deadline);
+  try {
+    for (const std::string& socket : all_sockets()) {
+      if (is_reachable(socket)) {
+        ++asked->open;
+        spawn(executor_, ask(asked, socket), [asked](std::exception_ptr failure) {
+          --asked->open;
+          asked->failed = asked->failed || failure;
+          asked->changed.notify();
+        });
+      }
+    }
+    while (asked->open != 0 && !call.cancel() && Clock::now() < asked->deadline) {
+      co_await waiter.until(asked->deadline);
+    }
+    for (const wire::SessionInfo& info : records_.lost(
+             [&](const std::string& socket) { return asked->answered.contains(socket) || is_reachable(socket); })) {
+      asked->listed.sessions.push_back(wire::write(info));
+    }
+  } catch (const Error& error) {
+    asked->listed.problem = error.message();
   }
   if (asked->open != 0 || asked->failed) {
     asked->listed.problem = "a process that keeps sessions did not answer";

@@ -48,7 +48,7 @@ class Keepers final : public relay::Elsewhere {
 
  private:
   struct Asked;
-  static Task<> ask(std::shared_ptr<Asked> asked, relay::Hosts& hosts, std::string host);
+  Task<> ask(std::shared_ptr<Asked> asked, std::string socket);
   [[nodiscard]] bool is_reachable(const std::string& socket) const;
   Task<Place> place_for_new(nlohmann::json params);
 

@@ -97,6 +97,17 @@ std::optional<wire::SessionInfo> SessionRecords::find(const std::string& socket)
   return contains(socket) ? read_record(path_of(socket)) : std::nullopt;
 }
 
+std::vector<wire::SessionInfo> SessionRecords::lost(
+    const std::function<bool(const std::string& socket)>& is_there) const {
+  std::vector<wire::SessionInfo> all;
+  for (const std::string& socket : sockets()) {
+    if (auto info = is_there(socket) ? std::nullopt : find(socket)) {
+      all.push_back(*std::move(info));
+    }
+  }
+  return all;
+}
+
 std::vector<std::string> SessionRecords::sockets() const {
   std::vector<std::string> all;
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(directory_.empty() ? nullptr : ::opendir(directory_.c_str()),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,10 +33,12 @@ class SessionRecords {
   [[nodiscard]] bool contains(const std::string& socket) const;
   /// As of a session that is lost, for its process is not there. Nothing for a record that cannot be read.
   [[nodiscard]] std::optional<wire::SessionInfo> find(const std::string& socket) const;
-  /// Those of which there are records, sorted.
-  [[nodiscard]] std::vector<std::string> sockets() const;
+  /// Those that are lost: recorded, and by `is_there` no process has the socket.
+  [[nodiscard]] std::vector<wire::SessionInfo> lost(
+      const std::function<bool(const std::string& socket)>& is_there) const;
 
  private:
+  [[nodiscard]] std::vector<std::string> sockets() const;
   [[nodiscard]] std::string path_of(const std::string& socket) const { return directory_ + "/" + prefix_ + socket; }
 
   std::string directory_;

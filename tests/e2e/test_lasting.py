@@ -135,6 +135,18 @@ class Reboot(LastingCase):
                 rex.call("session/close", session="main")
                 self.assertEqual(self.records(), [])
 
+    def test_a_session_that_is_being_killed_is_in_every_list(self):
+        rex = self.instance()
+        for _ in range(20):
+            rex.session("main", shell="dash", lifetime="daemon")
+            [keeper] = self.keepers()
+            os.kill(keeper, signal.SIGKILL)
+            seen = [self.states(rex)]
+            while seen[-1] != {"main": ("lost", "killed")}:
+                self.assertEqual(seen[-1], {"main": ("ready", None)}, seen)
+                seen.append(self.states(rex))
+            rex.call("session/close", session="main")
+
     @needs_faults
     def test_people_see_it_and_can_take_it_away(self):
         rex = self.instance()
