@@ -71,9 +71,12 @@ const calls = [
 for (const [name, { connect, call, skip = false }] of Object.entries(lines)) {
   test(name, { skip }, async (t) => {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), "rex-mcp-"));
-    t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
-    const client = await connect({ command: program, args: ["--private", "mcp"], cwd: folder });
-    t.after(() => client.close());
+    let client;
+    t.after(async () => {
+      await client?.close(); // first: a program that is left keeps all tests from ending
+      fs.rmSync(folder, { recursive: true, force: true });
+    });
+    client = await connect({ command: program, args: ["--private", "mcp"], cwd: folder });
 
     await t.test("knows whom it talks to", () => {
       assert.equal(client.getServerVersion().name, "rex-rpc");

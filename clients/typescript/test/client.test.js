@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test as anyTest } from "node:test";
 import { Keys, Rex, RexError } from "rex-rpc";
-import { folder, instance, pid, program, sshServer, started } from "./rig.js";
+import { after, folder, instance, pid, program, sshServer, started } from "./rig.js";
 
 /** @param {string} name @param {(t: import("node:test").TestContext) => unknown} body */
 const test = (name, body) => void anyTest(name, { timeout: 60_000 }, async (t) => void (await body(t)));
@@ -145,7 +145,7 @@ test("leaving the loop gives the lease on typing back", async (t) => {
   const path = join(folder(t), "s");
   await started(t, [program, "--private", "serve", "--listen", `unix:${path}`], /listening/i);
   const [one, other] = await Promise.all([Rex.connect(`unix:${path}`), Rex.connect(`unix:${path}`)]);
-  t.after(() => [one, other].forEach((rex) => rex.kill()));
+  after(t, () => [one, other].forEach((rex) => rex.kill()));
   const session = await one.createSession({ session: "shared" });
   await session.run("echo before");
   for await (const _ of await session.attach({ offset: 0, role: "writer" })) {

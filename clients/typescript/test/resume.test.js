@@ -7,7 +7,7 @@ import { test as anyTest } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Keys, Rex, RexError } from "rex-rpc";
 import { patienceMs } from "../dist/resuming.js";
-import { folder, pid, program } from "./rig.js";
+import { after, folder, pid, program } from "./rig.js";
 
 /** @param {string} name @param {(t: import("node:test").TestContext) => unknown} body */
 const test = (name, body) => void anyTest(name, { timeout: 60_000 }, async (t) => void (await body(t)));
@@ -33,11 +33,11 @@ async function world(t, command = program) {
   mkdirSync(join(path, "run"), { mode: 0o700 });
   const env = { ...process.env, XDG_RUNTIME_DIR: join(path, "run"), XDG_STATE_HOME: join(path, "state") };
   const rex = await Rex.spawn({ command, args: ["serve", "--stdio"], env, resume: true, stderr: "ignore" });
-  t.after(async () => {
+  after(t, async () => {
     rex.kill();
-    for (const each of processes(env.XDG_RUNTIME_DIR)) {
+    for (const { id, name } of processes(env.XDG_RUNTIME_DIR)) {
       try {
-        if (/rex-session/.test(readFileSync(`/proc/${each}/comm`, "utf8"))) process.kill(Number(each));
+        if (/rex-session/.test(name)) process.kill(id);
       } catch {
         // It has gone meanwhile.
       }
@@ -52,12 +52,13 @@ async function world(t, command = program) {
 
 /** What still lives of a runtime directory. @param {string} run */
 function processes(run) {
-  return readdirSync("/proc").filter((name) => {
+  return readdirSync("/proc").flatMap((entry) => {
     try {
-      if (!/^\d+$/.test(name) || !readlinkSync(`/proc/${name}/exe`)) return false;
-      return readFileSync(`/proc/${name}/environ`, "utf8").split("\0").includes(`XDG_RUNTIME_DIR=${run}`);
+      if (!/^\d+$/.test(entry) || !readlinkSync(`/proc/${entry}/exe`)) return [];
+      if (!readFileSync(`/proc/${entry}/environ`, "utf8").split("\0").includes(`XDG_RUNTIME_DIR=${run}`)) return [];
+      return { id: Number(entry), name: readFileSync(`/proc/${entry}/comm`, "utf8") };
     } catch {
-      return false;
+      return [];
     }
   });
 }
@@ -182,7 +183,7 @@ test("where nothing can be opened any more, the first error comes", async (t) =>
   const pending = refused(session.run(gated, { key: new Keys().next() }));
   await begun();
   unlinkSync(command);
-  t.after(() => (patienceMs.value = 30_000));
+  after(t, () => (patienceMs.value = 30_000));
   patienceMs.value = 500;
   process.kill(pid(rex), "SIGKILL");
   for (const error of [await pending, await refused(attachment.next())]) {
@@ -202,7 +203,7 @@ test("closing ends the resuming at once", async (t) => {
     if (sick) writeFileSync(command, sick, { mode: 0o755 });
     process.kill(pid(rex), "SIGKILL");
     const pending = refused(rex.call("ping", {}));
-    if (sick) await until(() => processes(env.XDG_RUNTIME_DIR).some((each) => /sleep/.test(readlinkSync(`/proc/${each}/exe`))));
+    if (sick) await until(() => processes(env.XDG_RUNTIME_DIR).some(({ name }) => /^sleep/.test(name)));
     const started = Date.now();
     await rex.close();
     assert.ok(Date.now() - started < 5000);

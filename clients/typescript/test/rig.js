@@ -12,17 +12,41 @@ export const program = process.env["REX_RPC"] ?? join(root, "build/release/rex-r
 
 /** @typedef {import("node:test").TestContext} Test */
 
+/** @type {WeakMap<Test, (() => unknown)[]>} */
+const steps = new WeakMap();
+
+/**
+ * What a test does at its end, however it came to that: the last first, for what came later uses what was there before,
+ * and each whatever became of the others, for a program that is left keeps all tests from ending.
+ * @param {Test} test @param {() => unknown} step
+ */
+export function after(test, step) {
+  const mine = steps.get(test) ?? [];
+  if (steps.has(test)) return void mine.push(step);
+  steps.set(test, mine);
+  mine.push(step);
+  test.after(
+    async () => {
+      /** @type {unknown[]} */
+      const failures = [];
+      for (const each of mine.reverse()) await Promise.resolve().then(each).catch((error) => failures.push(error));
+      if (failures.length > 0) throw new AggregateError(failures, failures.join("; "));
+    },
+    { timeout: 60_000 },
+  );
+}
+
 /** A folder of the test's own. @param {Test} test */
 export function folder(test) {
   const path = mkdtempSync(join(tmpdir(), "rex-node-"));
-  test.after(() => rmSync(path, { recursive: true, force: true }));
+  after(test, () => rmSync(path, { recursive: true, force: true }));
   return path;
 }
 
 /** An instance that ends with the test. @param {Test} test @param {import("rex-rpc").SpawnOptions} [options] */
 export async function instance(test, options = {}) {
   const rex = await Rex.spawn({ command: program, args: ["--private"], ...options });
-  test.after(() => rex.kill());
+  after(test, () => rex.kill());
   return rex;
 }
 
@@ -37,7 +61,7 @@ export function pid(rex) {
  */
 export async function started(test, argv, ready, env = process.env) {
   const child = spawn(/** @type {string} */ (argv[0]), argv.slice(1), { stdio: "pipe", env });
-  test.after(() => void child.kill()); // awaited by nobody: it may wait for what later hooks end
+  after(test, () => void child.kill()); // awaited by nobody: it may wait for what earlier steps are of
   let said = "";
   await new Promise((resolve, reject) => {
     for (const stream of [child.stdout, child.stderr]) {

@@ -16,7 +16,7 @@ import { World } from "../dist/parts/world.mjs";
 const program = process.env.REX_RPC ?? join(dirname(fileURLToPath(import.meta.url)), "../../../build/release/rex-rpc");
 const test = (name, body) => anyTest(name, { timeout: 60_000 }, body);
 
-/** A link to an instance of the test's own, in a folder and a runtime directory of its own. */
+/** A link to an instance of the test's own, in a folder and a runtime directory of its own; `agent` starts another there. */
 function place(t) {
   const folder = mkdtempSync(join(tmpdir(), "rex-parts-"));
   mkdirSync(join(folder, "run"), { mode: 0o700 });
@@ -30,11 +30,17 @@ function place(t) {
     return rex;
   };
   const link = new Link(start, { load: () => saved, save: (all) => Object.assign(saved, all) });
+  const agents = [];
+  const agent = async () => {
+    agents.push(await Rex.spawn({ command: program, env }));
+    return agents.at(-1);
+  };
   t.after(async () => {
+    for (const each of agents) each.kill(); // one that is left keeps all tests from ending
     await link.close();
     rmSync(folder, { recursive: true, force: true });
   });
-  return { folder, env, link, calls, saved, store: new Store((host) => link.reach(host)) };
+  return { folder, env, agent, link, calls, saved, store: new Store((host) => link.reach(host)) };
 }
 
 /** What the terminal has written, and a wait for a text in it. */
@@ -147,12 +153,11 @@ test("hosts are remembered, and dialled again by who needs them", async (t) => {
 });
 
 test("others' instances are found with their sessions, whose changes are told without a question", async (t) => {
-  const { link, env, calls } = place(t);
+  const { link, calls, ...here } = place(t);
   const all = new World(link);
   assert.deepEqual(await all.instances(""), []);
   const come = new Promise((resolve) => all.onDidChange(resolve));
-  const agent = await Rex.spawn({ command: program, env });
-  t.after(() => agent.kill());
+  const agent = await here.agent();
   await come;
   const session = await agent.createSession({ session: "build" });
   const [found] = await all.instances("");
@@ -197,9 +202,8 @@ test("a terminal types, keeps its place over a loss, and ends with its exit code
 });
 
 test("another's session is watched, not typed into, until it is taken over", async (t) => {
-  const { link, env } = place(t);
-  const agent = await Rex.spawn({ command: program, env });
-  t.after(() => agent.kill());
+  const { link, ...here } = place(t);
+  const agent = await here.agent();
   const session = await agent.createSession({ session: "deploy" });
   await session.run("echo first; read -p 'Go? ' answer; echo you said $answer");
   const all = new World(link);
