@@ -1,9 +1,12 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "base/error.h"
 
@@ -35,6 +38,19 @@ void write_all(int fd, std::string_view data, std::string_view what) {
       throw os_error(what, errno);
     }
   }
+}
+
+int lock_within(int fd, std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds look_again{1};
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    const int failed = errno;
+    if ((failed != EWOULDBLOCK && failed != EINTR) || std::chrono::steady_clock::now() >= deadline) {
+      return failed;
+    }
+    std::this_thread::sleep_for(look_again);
+  }
+  return 0;
 }
 
 }  // namespace rex

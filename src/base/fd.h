@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <string_view>
 #include <utility>
@@ -46,6 +47,10 @@ Pipe make_pipe(int flags = 0);
 
 /// Writes all of `data` to a blocking descriptor, EINTR-safe. Throws OsError.
 void write_all(int fd, std::string_view data, std::string_view what);
+
+/// Takes the exclusive flock(2) of an open file, for which it tries again until `patience` has passed. 0, or why not:
+/// EWOULDBLOCK where another one holds it still. Blocks, so it is for a worker.
+int lock_within(int fd, std::chrono::milliseconds patience);
 
 /// Gives `sink(std::string_view)` what is there to read from a non-blocking descriptor, until nothing is left or
 /// `at_most` bytes came. False once the stream has ended: end of file, or an error (EIO: a terminal was hung up).

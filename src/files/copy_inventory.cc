@@ -1,12 +1,11 @@
 #include "files/copy_inventory.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <ctime>
+#include <chrono>
 #include <utility>
 
 #include "files/copy_stream.h"
@@ -17,9 +16,8 @@ namespace {
 
 constexpr std::string_view begun_end = ".rex-copy";
 constexpr std::size_t max_name = 255;
-constexpr std::size_t max_begun = 16;  // held open
-constexpr int patience_ms = 3'000;     // a copy whose link was cut ends within that
-constexpr int look_again_ms = 20;
+constexpr std::size_t max_begun = 16;                      // held open
+constexpr std::chrono::milliseconds lock_patience{3'000};  // a copy whose link was cut ends within that
 
 /// Where a file lies whose name is that of something begun: the path of what it is the beginning of; else "".
 std::string of_begun(const std::string& relative) {
@@ -38,17 +36,11 @@ std::string begun_name(const std::string& name) {
   return begun.size() <= max_name ? begun : "";
 }
 
-bool is_our_begun(int file, int directory, const std::string& name, int patience) {
-  int locked = ::flock(file, LOCK_EX | LOCK_NB);
-  for (; locked != 0 && errno == EWOULDBLOCK && patience > 0; patience -= look_again_ms) {
-    const timespec pause{0, look_again_ms * 1'000'000L};
-    ::nanosleep(&pause, nullptr);
-    locked = ::flock(file, LOCK_EX | LOCK_NB);
-  }
+bool is_our_begun(int file, int directory, const std::string& name, std::chrono::milliseconds patience) {
   struct ::stat opened{};
   struct ::stat named{};
-  return locked == 0 && ::fstat(file, &opened) == 0 && S_ISREG(opened.st_mode) && opened.st_uid == ::geteuid() &&
-         opened.st_nlink == 1 && (opened.st_mode & 07777) == 0600 &&
+  return lock_within(file, patience) == 0 && ::fstat(file, &opened) == 0 && S_ISREG(opened.st_mode) &&
+         opened.st_uid == ::geteuid() && opened.st_nlink == 1 && (opened.st_mode & 07777) == 0600 &&
          ::fstatat(directory, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_dev == opened.st_dev &&
          named.st_ino == opened.st_ino;
 }
@@ -93,7 +85,7 @@ void CopyInventory::look(const std::string& relative) {
   if (!begun.empty() && begun_.size() < max_begun) {
     const Fd directory(::open(split.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     reading_.file.reset(::openat(directory.get(), begun.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    if (reading_.file && !is_our_begun(reading_.file.get(), directory.get(), begun, patience_ms)) {
+    if (reading_.file && !is_our_begun(reading_.file.get(), directory.get(), begun, lock_patience)) {
       reading_.file.reset();
     }
   }

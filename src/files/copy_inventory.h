@@ -4,6 +4,7 @@
 
 #include <sys/stat.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -22,7 +23,7 @@ inline constexpr std::size_t max_inventory = 100'000;  // files; of more the res
 std::string begun_name(const std::string& name);
 /// Whether `file`, which is open, is such a file of ours that nobody else can write, and `name` in `directory` still
 /// names it. Locks it: where another copy is at it, waits until `patience` has passed at most.
-bool is_our_begun(int file, int directory, const std::string& name, int patience_ms);
+bool is_our_begun(int file, int directory, const std::string& name, std::chrono::milliseconds patience = {});
 
 class CopyInventory {
  public:

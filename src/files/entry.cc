@@ -2,14 +2,12 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <climits>
-#include <thread>
 
 #include "files/stat.h"
 
@@ -147,15 +145,8 @@ DirectoryLock::DirectoryLock(const Entry& entry) {
   if (!fd_) {
     return;
   }
-  constexpr auto step = std::chrono::milliseconds(1);
-  for (int tries = 0; ::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
-    if (errno != EWOULDBLOCK && errno != EINTR) {
-      return;
-    }
-    if (tries == 250) {
-      throw os_error("cannot lock the directory of", EWOULDBLOCK, entry.path).retryable();
-    }
-    std::this_thread::sleep_for(step);
+  if (lock_within(fd_.get(), std::chrono::milliseconds(250)) == EWOULDBLOCK) {
+    throw os_error("cannot lock the directory of", EWOULDBLOCK, entry.path).retryable();
   }
 }
 

@@ -231,7 +231,7 @@ class Unpack::Work {
       static_cast<void>(there_->take_begun(head_.path));  // which lets go of its lock
       file_.reset(
           ::openat(in_.get(), temporary_.c_str(), O_CREAT | O_NOFOLLOW | O_WRONLY | O_NONBLOCK | O_CLOEXEC, 0600));
-      stays_ = file_ && is_our_begun(file_.get(), in_.get(), temporary_, 0) && ::ftruncate(file_.get(), 0) == 0;
+      stays_ = file_ && is_our_begun(file_.get(), in_.get(), temporary_) && ::ftruncate(file_.get(), 0) == 0;
     }
     if (!stays_) {
       temporary_ = new_name();
@@ -248,7 +248,7 @@ class Unpack::Work {
   void go_on_in_file() {
     std::optional<CopyInventory::Begun> begun = there_ ? there_->take_begun(head_.path) : std::nullopt;
     const CopyInventory::Whole* const whole = there_ ? there_->whole(head_.path) : nullptr;
-    if (begun && begun->size == head_.offset && is_our_begun(begun->file.get(), in_.get(), begun_name(target_), 0)) {
+    if (begun && begun->size == head_.offset && is_our_begun(begun->file.get(), in_.get(), begun_name(target_))) {
       temporary_ = begun_name(target_);
       stays_ = true;
       file_ = std::move(begun->file);

@@ -11,7 +11,6 @@
 #include <optional>
 #include <set>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -37,9 +36,8 @@ constexpr std::string_view acked_prefix = "acked-";
 // How often it is looked whether another process has come to the end of a request.
 constexpr Milliseconds look_again{20};
 
-// For how long, and how often, a worker tries to get the lock of a client's directory.
+// For how long a worker tries to get the lock of a client's directory.
 constexpr Milliseconds lock_patience{1000};
-constexpr Milliseconds lock_look{1};
 
 std::optional<std::int64_t> number(std::string_view text) {
   std::int64_t value = 0;
@@ -49,15 +47,12 @@ std::optional<std::int64_t> number(std::string_view text) {
 
 /// Waits: it is held for a few reads and writes, but by a process that was stopped in the midst of them.
 void lock(int fd, const std::string& path) {
-  const TimePoint deadline = Clock::now() + lock_patience;
-  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) {
-      throw os_error("cannot lock", errno, path);
-    }
-    if (Clock::now() >= deadline) {
-      throw os_error("another process does not let go of", EWOULDBLOCK, path).retryable();
-    }
-    std::this_thread::sleep_for(lock_look);
+  const int failed = lock_within(fd, lock_patience);
+  if (failed == EWOULDBLOCK) {
+    throw os_error("another process does not let go of", failed, path).retryable();
+  }
+  if (failed != 0) {
+    throw os_error("cannot lock", failed, path);
   }
 }
 
