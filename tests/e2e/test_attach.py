@@ -7,7 +7,7 @@ import os
 import unittest
 
 from rig import amount, is_sanitized, memory, until
-from watching import Attached, WatchCase
+from watching import Attached, Feed, WatchCase
 
 PIECE = 32 * 1024
 
@@ -426,6 +426,33 @@ class Flooding(WatchCase):
         left = [message["method"] for message in seen.feed.waiting[seen.id]]
         self.assertEqual((seen.next - seen.start, left.count("session/output")), (1 << 20, 0))
         self.usable(session)
+
+    def test_F10_of_fifty_who_watch_ten_never_read_which_costs_neither_the_job_nor_the_others_anything(self):
+        """And when they read after all, they are told where the journal begins by then."""
+        session = self.fresh(journalBytes=1 << 20)
+        params = {"session": session.name, "offset": 0, "window": 65536}
+        deaf = [self.peer(reads=False) for _ in range(10)]
+        asked = [each.start("session/attach", **params) for each in deaf]
+        watching = [Attached(self.feed(), **params) for _ in range(40)]
+        count = amount(300_000, 3_000_000)
+        job = session.start("run", command=f"seq {count}")
+        whole = "".join(f"{number}\n" for number in range(1, count + 1)).encode()
+        while not job.done():
+            for each in watching:
+                each.take()
+                each.ack()
+        self.ended(job.result(), totalBytes=len(whole))
+        for peer, pending in zip(deaf, asked):
+            peer.read()
+            watching.append(Attached(Feed(peer), pending=pending, **params))
+        for each in watching:
+            each.until(lambda each=each: each.next == len(whole))
+            at, kept = 0, b""
+            for gap in each.gaps:
+                kept += whole[at:gap["from"]]
+                at = gap["to"]
+            self.assertEqual(each.data, kept + whole[at:])
+        self.assertTrue(all(each.gaps for each in watching[-10:]))
 
     def test_a_flood_that_is_followed_holds_up_no_control(self):
         session = self.fresh()

@@ -275,7 +275,7 @@ class Ends(DaemonCase):
         os.kill(stuck, signal.SIGCONT)
         self.assertTrue(until(lambda: len(rex.call("session/list")["sessions"]) == 2))
 
-    def test_what_a_dead_one_left_fools_nobody(self):
+    def test_C07_F14_what_a_dead_one_left_fools_nobody(self):
         rex = self.instance()
         rex.session("main", shell="dash", lifetime="daemon")
         [keeper] = self.keepers()

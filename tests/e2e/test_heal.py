@@ -423,6 +423,22 @@ class Output(HealCase):
         self.result(result, state="exited", exitCode=7)
         self.assertTrue(feed.idle(one.id))
 
+    def test_M02_a_command_goes_on_without_the_far_instance_and_its_result_is_had_from_the_next(self):
+        rex = self.near()
+        self.hop(rex, "a")
+        self.hop(rex, "a/b")
+        session = self.kept(rex, "a/b")
+        fifo = self.own_folder / "fifo"
+        os.mkfifo(fifo)
+        command = {"command": f"read go < {fifo}; echo done; (exit 7)", "key": {"client": "test", "seq": 1}}
+        run = rex.start("session/run", host="a/b", session=session, **command)
+        self.assertTrue(until(lambda: rex.call("session/info", host="a/b", session=session)["job"]))
+        self.cut(rex, "a/b")
+        error = self.refused("HostLost", run.result)
+        self.assertEqual((error.data["host"], error.data["executed"]), ("a/b", "unknown"))
+        fifo.write_text("go\n")
+        self.ended(rex.call("session/run", host="a/b", session=session, **command), 7, output="done\n")
+
     def test_older_and_newer_attachments_are_told_apart(self):
         rex = self.near()
         self.hop(rex, "a")
@@ -457,7 +473,7 @@ class Output(HealCase):
         other.until(lambda: other.data == b"on\n")
         self.assertTrue(feed.idle(one.id))
 
-    def test_a_writer_types_on_unless_another_has_the_lease_by_now(self):
+    def test_M14_a_writer_types_on_unless_another_has_the_lease_by_now(self):
         rex = self.near()
         argv, gate = self.gated()
         self.hop(rex, "a", argv=argv)

@@ -16,7 +16,8 @@ import tempfile
 import threading
 import unittest
 
-from rig import Rex, RexCase, alive, binary, until
+from rig import Rex, RexCase, alive, binary, needs, until
+from ssh_server import SshServer
 from test_tcp import Served
 from watching import Peer, Person
 
@@ -169,7 +170,7 @@ class TheFile(FileCase):
         self.assertIn("time", second.result())
         one.close()
 
-    def test_a_broken_file_says_where_and_breaks_no_other_host(self):
+    def test_C12_a_broken_file_says_where_and_breaks_no_other_host(self):
         rex = self.rex()
         rex.call("host/connect", name="own", **HERE)
         for text, said in (
@@ -286,12 +287,44 @@ class Tokens(FileCase):
         rex.call("host/connect", name="vm", **self.target)
         self.says(rex, "vm")
 
+    @needs("sshd", "ssh-agent")
+    @unittest.skipUnless(os.geteuid() == 0, "cannot run here: everybody who logs in runs a program of the test's, as root")
+    def test_M10_a_host_sees_nothing_of_what_is_for_another_and_no_agent(self):
+        """All that comes to a host by ssh is caught: environment, command, and every byte of the stream."""
+        seen, programs, agent = (self.folder / name for name in ("seen", "programs", "agent"))
+        programs.mkdir()
+        shutil.copy(binary(), programs / "rex-rpc")
+        login = self.folder / "login"
+        login.write_text(f'#!/bin/sh\nexport PATH={programs}:/usr/bin:/bin\n(env; echo "$SSH_ORIGINAL_COMMAND") >>{seen}\n'
+                         f'tee -a {seen} | sh -c "$SSH_ORIGINAL_COMMAND"\n')
+        login.chmod(0o755)
+        sshd = SshServer.of(self, login=login, more="AllowAgentForwarding yes\n")
+        keys = subprocess.Popen(["ssh-agent", "-D", "-a", agent], stdout=subprocess.DEVNULL)
+        self.addCleanup(keys.wait)
+        self.addCleanup(keys.terminate)
+        self.assertTrue(until(agent.exists))
+        secrets = {"token": self.token.strip(), "of the client": "canary-1", "for the other": "canary-2"}
+        rex = self.rex(**sshd.client("far", "  ForwardAgent yes\n", environment=self.env), SSH_AUTH_SOCK=str(agent),
+                       OF_THE_CLIENT=secrets["of the client"])
+        rex.call("host/connect", name="vm", **self.target)
+        rex.call("host/connect", name="far", url="ssh://far", install=False)
+        given = {"env": {"SECRET": secrets["for the other"]}, "stdin": secrets["for the other"]}
+        done = rex.call("process/run", host="vm", command="cat; echo $SECRET", **given)
+        self.assertEqual(done["stdout"], 2 * secrets["for the other"] + "\n")
+        told = rex.call("process/run", host="far", command="env; echo seen-here", stdin="for this one")["stdout"]
+        self.assertNotIn("SSH_AUTH_SOCK", told)
+        rex.close()
+        self.assertTrue(until(lambda: b"for this one" in seen.read_bytes() and b"seen-here" in seen.read_bytes()))
+        for what, secret in {**secrets, "agent": "SSH_AUTH_SOCK", "its socket": str(agent)}.items():
+            self.assertNotIn(secret.encode(), seen.read_bytes(), what)
+            self.assertNotIn(secret, told, what)
+
 
 class Commands(FileCase):
     def check(self, done, code=0, out="", err=""):
         self.assertEqual((done.returncode, done.stdout, done.stderr), (code, out, err))
 
-    def test_hosts_is_a_table_of_the_file(self):
+    def test_C12_hosts_is_a_table_of_the_file_and_exits_with_2_where_that_is_wrong(self):
         self.check(self.command("hosts"))
         self.write({"box": HERE, "gpu": {"url": "ssh://me@gpu:22"}})
         self.check(self.command("hosts"), out="HOST  STATE   HOW\n"

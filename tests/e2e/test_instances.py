@@ -212,7 +212,7 @@ class Listening(WatchCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("OsError", done.stderr)
 
-    def test_T03_of_many_that_start_at_once_over_a_stale_socket_one_serves(self):
+    def test_T03_C07_of_many_that_start_at_once_over_a_stale_socket_one_serves(self):
         path = self.folder / "sock"
         stale = socket.socket(socket.AF_UNIX)
         stale.bind(str(path))

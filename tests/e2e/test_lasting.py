@@ -4,18 +4,21 @@ a stream whose instance in front dies again and again. By faults made from outsi
 Must not know how any of it is kept.
 """
 
+import datetime
 import itertools
 import json
 import os
 import pathlib
 import queue
 import random
+import re
 import secrets
 import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 from rig import RpcError, amount, binary, is_sanitized, long_only, until
@@ -184,6 +187,61 @@ class Reboot(LastingCase):
         self.assertEqual(rex.session("main", shell="dash", lifetime="daemon").output("echo new"), "new\n")
 
 
+class SharedHome(LastingCase):
+    def elsewhere(self, name):
+        """An instance on another machine that has the same home: a machine id and a runtime directory of its own."""
+        machine = self.folder / name
+        machine.write_text(f"{name}\n")
+        script = f"mount --bind {machine} /etc/machine-id && mount -t tmpfs -o mode=700 none {self.runtime} && exec \"$@\""
+        return self.instance(argv=["unshare", "--mount", "sh", "-c", script, "sh", os.path.realpath(binary())])
+
+    @unittest.skipUnless(os.geteuid() == 0 and os.path.exists("/etc/machine-id"), "cannot run here: takes root and mounts")
+    def test_F14_on_another_machine_of_the_same_home_there_is_another_session_of_the_name(self):
+        here = self.instance()
+        here.session("main", shell="dash", lifetime="daemon").run("here=yes")
+        others = [self.elsewhere(f"machine{number}") for number in range(4)]
+        for rex in others:
+            self.assertEqual(self.states(rex), {})
+            self.refused("SessionNotFound", rex.call, "session/run", session="main", command="true")
+            self.assertEqual(rex.session("main", shell="dash", lifetime="daemon").output("echo ${here-no}"), "no\n")
+        self.assertEqual((len(self.keepers()), len(self.records())), (5, 5))
+        self.assertEqual(here.call("session/run", session="main", command="echo $here")["output"], "yes\n")
+        others[0].call("session/close", session="main")
+        self.kill_keepers()
+        self.assertEqual(self.states(here), {"main": ("lost", "killed")})
+        self.assertEqual([self.states(rex) for rex in others], [{}] + 3 * [{"main": ("lost", "killed")}])
+        for rex in (here, *others[1:]):
+            rex.call("session/close", session="main")
+        self.assertEqual(self.records(), [])
+
+
+class Unattended(LastingCase):
+    def test_F16_what_ended_with_nobody_there_is_listed_and_read_in_ranges_with_the_oldest_gone(self):
+        """The journal keeps its last 64 MiB."""
+        width, first, lines = amount((9, 10**7, 10**7), (11, 10**9, 46 * 10**7))  # 90 MB, 5 GB
+        rex = self.instance()
+        over = self.folder / "over"
+        session = rex.session("main", shell="dash", lifetime="daemon")
+        job = session.run(f"seq {first} {first + lines - 1}; touch {over}; (exit 7)", waitMs=0)["job"]
+        rex.kill()
+        self.assertTrue(until(over.exists, 600))
+        rex = self.instance()
+        self.assertEqual(self.states(rex), {"main": ("ready", None)})
+        total = width * lines
+        waited = rex.call("session/wait", session="main", job=job, any=[{"exit": True}])["result"]
+        self.ended(waited, 7, totalBytes=total)
+        gone = self.refused("OffsetGone", rex.call, "session/read", session="main", offset=0)
+        oldest = gone.data["oldest"]
+        self.assertEqual(gone.data["next"], total)
+        self.assertTrue(32 << 20 <= total - oldest <= 64 << 20, gone.data)
+        for begin in (oldest, (oldest + total) // 2, total - 1000):
+            read = rex.call("session/read", session="main", offset=begin, maxBytes=1000)
+            number = begin // width
+            text = "".join(f"{first + each}\n" for each in range(number, number + 1000 // width + 2))
+            self.assertEqual(read["data"], text[begin % width:][:len(read["data"])])
+            self.assertEqual((read["from"], len(read["data"])), (begin, 1000))
+
+
 class Old(LastingCase):
     @needs_faults
     def test_F15_a_session_of_thirty_days_is_as_good_as_a_new_one(self):
@@ -284,6 +342,53 @@ class Clocks(LastingCase):
         rex = self.instance()
         self.assertEqual(self.states(rex), {"main": ("ready", None)})
         self.assertEqual(rex.call("session/run", session="main", command="echo here")["output"], "here\n")
+
+
+    @needs_faults
+    def test_K05_times_are_utc_whatever_the_zone_and_events_are_in_order_whatever_the_clock(self):
+        begun = datetime.datetime.now(datetime.timezone.utc)
+        for zone in ("", "America/St_Johns", "XXX-13:45YYY,0,365", "right/UTC"):
+            with self.subTest(zone):
+                self.environment["TZ"] = zone
+                rex = self.instance()
+                session = rex.session(f"in {zone}", shell="bash")
+                session.run(f"touch {self.folder}/now; echo x")
+                info = session.call("info")
+                stat = rex.call("file/stat", path=f"{self.folder}/now")
+                for told in (rex.call("ping")["time"], info["createdAt"], info["lastOutputAt"], stat["mtime"]):
+                    self.assertTrue(told.endswith("Z"), told)
+                    moment = datetime.datetime.fromisoformat(re.sub(r"(\.\d{6})\d*Z|Z", r"\1+00:00", told))
+                    self.assertLess(abs((moment - begun).total_seconds()), 600, told)
+        one = Attached(Feed(rex), session.name, offset=info["next"])
+        for day in (1, -1, 400, -400):
+            self.clock.set(day * 24 * 3600)
+            session.run("echo y")
+        one.until(lambda: len([each for each in one.events if each["event"] == "jobEnded"]) == 4)
+        offsets = [each["offset"] for each in one.events]
+        self.assertEqual(offsets, sorted(offsets))
+
+    def test_K04_what_came_while_it_was_stopped_is_seen_before_what_is_due(self):
+        rex = self.instance()
+        session = rex.session("main", shell="bash", lifetime="daemon")
+        patience, gates = amount(3, 60), []
+        for name, times in (("a job", {"timeoutMs": patience * 1000}), ("a wait", {"waitMs": patience * 1000})):
+            with self.subTest(name):
+                gate, over = self.folder / f"gate{len(gates)}", self.folder / f"over{len(gates)}"
+                os.mkfifo(gate)
+                gates.append(gate)
+                begun = time.monotonic()
+                pending = session.start("run", command=f"read x <{gate}; echo $x; touch {over}", **times)
+                self.assertTrue(until(lambda: session.call("info")["job"]))
+                stopped = [*self.keepers(), rex.pid]
+                for pid in stopped:
+                    os.kill(pid, signal.SIGSTOP)
+                self.assertLess(time.monotonic() - begun, patience, "too slow a machine to show anything")
+                self.pass_gate(gate)
+                self.assertTrue(until(over.exists))
+                self.assertTrue(until(lambda begun=begun: time.monotonic() > begun + patience + 0.5, 2 * patience + 60))
+                for pid in stopped:
+                    os.kill(pid, signal.SIGCONT)
+                self.ended(pending.result(), output="go\n")
 
 
 class Expiry(LastingCase):

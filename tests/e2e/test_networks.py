@@ -67,7 +67,7 @@ class Networks(RelayCase):
                 self.wire.order("mend")
         self.assertNotIn("lost", [m["params"].get("state") for m in everything_told(self.rex_here)])
 
-    def test_F4_a_way_that_is_cut_one_way_is_a_way_that_is_cut(self):
+    def test_F4_M14_a_way_that_is_cut_one_way_is_a_way_that_is_cut(self):
         for end in (0, 1):
             with self.subTest(end=end):
                 self.reach(keep_alive=SOON)

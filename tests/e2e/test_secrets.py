@@ -62,7 +62,7 @@ class Secrets(RexCase):
                 self.assertNotIn(secret, "".join(self.rex.stderr))
                 self.assertNotIn(secret, str(session.call("info")))
 
-    def test_B11_a_core_dump_has_no_memory_in_it_and_programs_keep_theirs(self):
+    def test_B11_C09_a_core_dump_has_no_memory_in_it_and_programs_keep_theirs(self):
         self.rex.call("ping")
         own = pathlib.Path(f"/proc/{self.rex.pid}/coredump_filter").read_text()
         self.assertEqual(int(own, 16), 0)

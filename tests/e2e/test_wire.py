@@ -176,11 +176,37 @@ class Wire(unittest.TestCase):
         self.assertEqual(len(big), 1)
         self.assertEqual((big[0]["id"], "error" in big[0], os.path.exists(mark)), (None, True, False))
 
-    def test_R16_the_order_of_a_connections_life(self):
+    def test_K03_a_time_that_is_none_is_refused_and_the_longest_is_taken(self):
+        """At most 10^12 ms; 0 is a time to wait, and none to live."""
+        longest = 10**12
+        times = {
+            "session/run": {"waitMs": 0, "timeoutMs": 1, "quietMs": 1}, "session/wait": {"waitMs": 0},
+            "session/read": {"waitMs": 0}, "session/interrupt": {"graceMs": 0}, "process/run": {"timeoutMs": 1},
+            "session/create": {"startupTimeoutMs": 1},
+        }
+        others = {"session/run": {"command": "echo x"}, "session/wait": {"any": [{"bytes": 0}]},
+                  "process/run": {"command": ["true"]}, "session/create": {"shell": "dash"}}
+        asked = b""
+        with Rex(hops=0) as rex:
+            rex.session("s", shell="dash").run("echo x")
+            for method, members in times.items():
+                params = {} if method == "process/run" else {"session": "t" if method == "session/create" else "s"}
+                params.update(others.get(method, {}))
+                for member, least in members.items():
+                    rex.call(method, **params, **{member: longest})
+                    for value in (least - 1, -1, 0.5, longest + 1, 2**63, "1000"):
+                        asked += text(line(method, asked.count(b"\n"), **params, **{member: value}))
+                    asked += text(line(method, asked.count(b"\n"), **params, **{member: 77})).replace(b": 77", b": 1e400")
+        answers = Talk(asked).lines()
+        self.assertEqual(len(answers), asked.count(b"\n"))
+        for answer in answers:
+            self.assertIn(code_of(answer), (-32602,) if answer["id"] is not None else (-32700,), answer)
+
+    def test_R16_C03_the_order_of_a_connections_life(self):
         twice = Talk(text(line("initialize", 1)) + text(line("initialize", 2)) + text(line("shutdown", 3)) +
-                     text(line("ping", 4)) + text(line("exit"))).lines()
+                     text(line("ping", 4)) + text(line("shutdown", 5)) + text(line("exit"))).lines()
         codes = {answer["id"]: code_of(answer) for answer in twice}
-        self.assertEqual(codes, {1: None, 2: -32600, 3: None, 4: -32600})
+        self.assertEqual(codes, {1: None, 2: -32600, 3: None, 4: -32600, 5: -32600})
         self.assertEqual(Talk(text(line("shutdown", 1)) + text(line("exit"))).code, 0)
         self.assertEqual(Talk(text(line("exit"))).code, 1)
 
@@ -237,7 +263,7 @@ class Wire(unittest.TestCase):
     def test_G6_a_killed_program_leaves_no_process(self):
         self.gone(lambda rex: rex.process.kill())
 
-    def test_G6_a_client_that_dies_ends_everything(self):
+    def test_G6_C02_a_client_that_dies_ends_everything(self):
         """processId: the client is dead although a grandchild holds the pipes open."""
         client = subprocess.Popen(["sleep", "100"])
         rex = Rex()

@@ -97,9 +97,10 @@ class Feed:
 class Attached:
     """One attachment and what has come of it. Checks of every piece that it lies behind the one before."""
 
-    def __init__(self, feed, session, **params):
+    def __init__(self, feed, session, pending=None, **params):
+        """`pending`: has been asked for already."""
         self.feed = feed
-        answer = feed.rex.call("session/attach", session=session, **params)
+        answer = pending.result() if pending else feed.rex.call("session/attach", session=session, **params)
         self.id, self.info = answer["attachment"], answer["info"]
         self.start = self.next = params.get("offset", self.info["next"])
         self.exact = params.get("newline", "terminal" if params.get("role") == "writer" else "raw") == "raw"
