@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 
@@ -56,10 +57,10 @@ std::string read_own_file(const std::string& path, std::string_view what, Trust 
   if (!is_secret && (status.st_mode & 0022) != 0) {
     throw refused("can be changed by others: chmod go-w it, and look whether it says what you wrote");
   }
-  std::string text(max_bytes + 1, '\0');
-  std::size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t n = ::read(file.get(), text.data() + size, text.size() - size);
+  std::string text;
+  std::array<char, std::size_t{16} << 10> piece;
+  while (text.size() <= max_bytes) {
+    const ssize_t n = ::read(file.get(), piece.data(), piece.size());
     if (n < 0 && errno == EINTR) {
       continue;
     }
@@ -67,16 +68,12 @@ std::string read_own_file(const std::string& path, std::string_view what, Trust 
       throw os_error("cannot read " + std::string(what), errno, path);
     }
     if (n == 0) {
-      break;
+      return text;
     }
-    size += static_cast<std::size_t>(n);
+    text.append(piece.data(), static_cast<std::size_t>(n));
   }
-  if (size > max_bytes) {
-    throw Error(Fault::LimitExceeded,
-                std::string(what) + " " + printable(path) + " has more than " + std::to_string(max_bytes) + " bytes");
-  }
-  text.resize(size);
-  return text;
+  throw Error(Fault::LimitExceeded,
+              std::string(what) + " " + printable(path) + " has more than " + std::to_string(max_bytes) + " bytes");
 }
 
 }  // namespace rex
