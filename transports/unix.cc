@@ -180,6 +180,9 @@ std::string lasting_directory() {
 
 UnixListener::UnixListener(Executor executor, std::shared_ptr<const PrivateDirectory> directory, std::string name)
     : executor_(executor), directory_(::fcntl(directory->fd(), F_DUPFD_CLOEXEC, 3)), name_(std::move(name)) {
+  // systemd-tmpfiles(8) takes old files out of /tmp, sockets too that it does not know as somebody's by their path, as
+  // it does not know ours. It spares a directory that is locked.
+  ::flock(directory_.get(), LOCK_SH | LOCK_NB);
   // Under a hidden name first: between bind and listen it refuses everybody, as a dead one would.
   const std::string hidden = "." + name_;
   listen_at(hidden);

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import unittest
 
-from rig import Rex, RexCase, RpcError, alive, amount, binary, kill_quietly, status_of, until
+from rig import Rex, RexCase, RpcError, alive, amount, binary, kill_quietly, needs, status_of, until
 from watching import Attached, Feed
 
 NOBODY = 65534
@@ -122,6 +122,17 @@ class Outlives(DaemonCase):
         self.assertNotIn("detail", listed)
         self.assertEqual([(info["session"], info["labels"], info["host"]) for info in listed["sessions"]],
                          [("kept", {"of": "somebody"}, "")])
+
+    @needs("systemd-tmpfiles")
+    def test_who_takes_old_files_out_of_tmp_spares_it(self):
+        rex = self.instance()
+        session = rex.session("main", shell="dash", lifetime="daemon")
+        rules = self.folder / "rules.conf"
+        rules.write_text(f"q {self.runtime} 0700 - - 1us\n")
+        before = self.left()
+        subprocess.run(["systemd-tmpfiles", "--clean", rules], check=True, timeout=60)
+        self.assertEqual(self.left(), before)
+        self.assertEqual(self.instance().call("session/info", session="main")["pid"], session.info["pid"])
 
     def test_what_its_program_was_given_is_as_for_any_session(self):
         rex = self.instance(cwd=str(self.folder))
