@@ -181,12 +181,31 @@ Error cut() {
   return Error(Fault::HostProtocol, "the stream of the copy was cut").executed(Executed::yes).with("cut", true);
 }
 
+/// 0 at its end, also where it broke: the other end knows why.
+Task<std::size_t> read_from(Transport& pipe, std::span<char> buffer) {
+  try {
+    co_return co_await pipe.read_some(buffer);
+  } catch (const Error&) {
+    co_return 0;
+  }
+}
+
+/// False where it broke.
+Task<bool> write_to(Transport& pipe, std::string_view bytes) {
+  try {
+    co_await relay::write_all(pipe, bytes);
+    co_return true;
+  } catch (const Error&) {
+    co_return false;
+  }
+}
+
 /// What the other end has already.
 Task<> hear(Transport& pipe, files::Pack& pack) {
   std::vector<char> buffer(piece_bytes);
   std::size_t n = 0;
   do {
-    n = co_await pipe.read_some(buffer);
+    n = co_await read_from(pipe, buffer);
     if (n == 0) {
       throw cut();
     }
@@ -252,7 +271,9 @@ Task<wire::FileCopyResult> Copies::receive(wire::FileReceiveParams params, rpc::
   const std::function<void()> tell = [&] { more = unpack.tell(there, piece_bytes); };
   while (more && !call.cancel()) {
     co_await workers_.run(tell);
-    co_await relay::write_all(*pipe, there);
+    if (!co_await write_to(*pipe, there)) {
+      throw call.cancel() ? stopped() : cut();
+    }
     there.clear();
   }
   std::vector<char> buffer(piece_bytes);
@@ -260,12 +281,9 @@ Task<wire::FileCopyResult> Copies::receive(wire::FileReceiveParams params, rpc::
   bool again = false;
   const std::function<void()> write = [&] { again = !unpack.write(std::exchange(bytes, {})); };
   while (!unpack.done()) {
-    const std::size_t n = co_await pipe->read_some(buffer);
+    const std::size_t n = co_await read_from(*pipe, buffer);
     if (n == 0) {
-      if (call.cancel()) {
-        throw stopped();
-      }
-      throw cut();
+      throw call.cancel() ? stopped() : cut();
     }
     bytes = std::string_view(buffer.data(), n);
     do {

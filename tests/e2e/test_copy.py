@@ -99,6 +99,16 @@ class Copies(RexCase):
                 self.copy(rex, (here, source), (there, old), overwrite=True)
                 self.assertEqual(old.read_text(), "new")
 
+    def test_what_only_one_end_refuses_is_told_while_the_other_tells_what_it_has(self):
+        for name in ("source", "there"):
+            (self.folder / name).mkdir()
+            (self.folder / name / "file").write_text(name)
+        for rex, here, there, _ in self.each_way():
+            with self.subTest(source=here, to=there):
+                wrong = self.refused("InvalidParams", self.copy, rex, (here, self.folder / "source"),
+                                     (there, self.folder / "there"), recursive=True, resume=True, excludes=["["])
+                self.assertIn("[ without its ]", wrong.message)
+
     def test_the_end_that_cannot_says_why(self):
         (self.folder / "file").write_text("x")
         (self.folder / "folder").mkdir()
