@@ -88,6 +88,26 @@ class Examples(unittest.TestCase):
         self.assertEqual({path.name for path in (ROOT / "schema/examples").iterdir()}, names)
 
 
+class Versions(unittest.TestCase):
+    """What an instance writes of params for another version to read, it writes with their defaults: a digest beside a key
+    in the user's files, and what one asks of its neighbour in a copy. A member that is added is written only when given."""
+
+    DEFAULTS = {
+        "session/create": "clearEnv cols env journalBytes labels lifetime onFull profile restart rows startup startupSource"
+                          " startupTimeoutMs tty",
+        "session/close": "graceMs", "file/write": "append encoding ifAbsent parents", "file/edit": "dryRun edits",
+        "file/mkdir": "parents", "file/remove": "recursive", "file/rename": "overwrite", "file/symlink": "",
+        "file/setattr": "", "file/send": "excludes recursive", "file/receive": "overwrite",
+    }
+
+    def test_a_member_that_is_added_has_no_default_where_another_version_would_miss_it(self):
+        for method in DOCUMENT["methods"]:
+            if method["name"] in self.DEFAULTS:
+                with self.subTest(method["name"]):
+                    defaults = {each["name"] for each in method["params"] if "default" in each.get("schema", {})}
+                    self.assertEqual(defaults, set(self.DEFAULTS[method["name"]].split()))
+
+
 class Limits(unittest.TestCase):
     def test_a_member_named_like_a_limit_has_its_default_and_its_most(self):
         params = [DOCUMENT["methods"], DOCUMENT["components"]["contentDescriptors"]]
