@@ -93,10 +93,11 @@ Error lost_session(const wire::SessionInfo& info) {
   return Error(Fault::SessionEnded, what_befell(info) + "; session/close frees its name");
 }
 
-Keepers::Keepers(Executor executor, relay::Hosts& hosts, const shell::Sessions& sessions, Start start)
+Keepers::Keepers(Executor executor, relay::Hosts& hosts, const shell::Sessions& sessions, Workers& workers, Start start)
     : executor_(executor),
       hosts_(hosts),
       sessions_(sessions),
+      workers_(workers),
       start_(std::move(start)),
       records_(records_of_lasting()) {}
 
@@ -107,16 +108,26 @@ std::string keeper_socket(std::string_view session) {
          std::string(transports::socket_suffix);
 }
 
+/// A create that makes its session here is to have made it when the next request comes: it alone looks at the disk at
+/// once. Others may wait for that.
 bool Keepers::concerns(std::string_view method, const json& params) const {
   if (!method.starts_with("session/")) {
     return false;
   }
-  if (method == "session/create" && is_for_daemon(params)) {
-    return true;
-  }
   const std::string* const session = text(params, "session");
-  return session != nullptr && !sessions_.contains(*session) &&
-         (is_kept(*session) || records_.contains(keeper_socket(*session)));
+  if (method == "session/create") {
+    return is_for_daemon(params) || (session != nullptr && !sessions_.contains(*session) &&
+                                     (is_kept(*session) || records_.contains(keeper_socket(*session))));
+  }
+  return session != nullptr && !sessions_.contains(*session);
+}
+
+/// By a worker: the home of a user may hang.
+Task<std::optional<wire::SessionInfo>> Keepers::recorded(std::string socket) {
+  std::optional<wire::SessionInfo> found;
+  const std::function<void()> look = [&] { found = records_.find(socket); };
+  co_await workers_.run(look);
+  co_return found;
 }
 
 /// What is wrong with the parameters is said here, before a process is started for them. The name of a lost session is
@@ -130,7 +141,7 @@ Task<relay::Elsewhere::Place> Keepers::place_for_new(json params) {
   }
   const std::string socket = keeper_socket(session);
   if (!is_alive(executor_, socket)) {
-    if (const std::optional<wire::SessionInfo> lost = records_.find(socket)) {
+    if (const std::optional<wire::SessionInfo> lost = co_await recorded(socket)) {
       if (typed.key) {
         co_return Place{"", std::move(params)};  // it may be the very request that made it
       }
@@ -160,18 +171,19 @@ Task<relay::Elsewhere::Place> Keepers::find(std::string method, json params) {
   }
   const std::string session = params["session"].get<std::string>();
   const std::string socket = keeper_socket(session);
-  if (!is_reachable(socket)) {
-    const std::optional<wire::SessionInfo> lost = records_.find(socket);
-    if (lost && method != "session/info" && method != "session/close") {
-      throw has_key(params) ? unknown_of_lost(*lost) : lost_session(*lost);
-    }
-    if (lost || has_key(params)) {  // it may have been done: what is known of it is known here
-      co_return Place{"", std::move(params)};
-    }
+  const bool was_kept = is_kept(session);
+  if (is_reachable(socket)) {
+    co_return Place{"/" + socket, std::move(params)};
+  }
+  const std::optional<wire::SessionInfo> lost = co_await recorded(socket);
+  if (lost && method != "session/info" && method != "session/close") {
+    throw has_key(params) ? unknown_of_lost(*lost) : lost_session(*lost);
+  }
+  if (was_kept && !lost && !has_key(params)) {
     throw Error(Fault::SessionNotFound,
                 "there is no session " + printable(session) + " any more: the process that kept it was ended");
   }
-  co_return Place{"/" + socket, std::move(params)};
+  co_return Place{"", std::move(params)};  // nobody's, or one whose end, or whose answer, is known here
 }
 
 std::optional<relay::Known> Keepers::known(const std::string& host) {

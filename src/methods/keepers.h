@@ -28,7 +28,7 @@ class Keepers final : public relay::Elsewhere {
   using Start = std::function<Task<>(std::string session)>;
 
   /// What is passed by reference must outlive it.
-  Keepers(Executor executor, relay::Hosts& hosts, const shell::Sessions& sessions, Start start);
+  Keepers(Executor executor, relay::Hosts& hosts, const shell::Sessions& sessions, Workers& workers, Start start);
 
   [[nodiscard]] bool concerns(std::string_view method, const nlohmann::json& params) const override;
   /// Starts the process where the request is a create. Throws SessionExists, SessionNotFound, StartFailed.
@@ -43,6 +43,8 @@ class Keepers final : public relay::Elsewhere {
   };
   /// What all of them keep, and kept: sessions that are lost.
   Task<Listed> list(rpc::Call& call);
+  /// The session that was lost with the process of this socket, if one was.
+  Task<std::optional<wire::SessionInfo>> recorded(std::string socket);
   /// Of sessions whose process is gone; what `find` sends here is about one of them.
   [[nodiscard]] const SessionRecords& records() const { return records_; }
 
@@ -55,6 +57,7 @@ class Keepers final : public relay::Elsewhere {
   Executor executor_;
   relay::Hosts& hosts_;
   const shell::Sessions& sessions_;
+  Workers& workers_;
   Start start_;
   SessionRecords records_;
 };

@@ -92,6 +92,15 @@ Task<wire::SessionInfo> create(wire::SessionCreateParams params, rpc::Call& call
   co_return info;
 }
 
+Task<wire::SessionInfo> info(std::string session, const shell::Sessions& sessions, Keepers* keepers) {
+  if (keepers != nullptr && !sessions.contains(session)) {
+    if (auto lost = co_await keepers->recorded(keeper_socket(session))) {
+      co_return *std::move(lost);
+    }
+  }
+  co_return to_wire(sessions.find(session)->info());
+}
+
 /// What became of one that is lost cannot be known, and nothing of it is left but its record.
 Task<wire::SessionCloseResult> close(wire::SessionCloseParams params, shell::Sessions& sessions, Keepers* keepers) {
   const bool is_lost = keepers != nullptr && !sessions.contains(params.session);
@@ -159,10 +168,8 @@ void bind_lifetimes(rpc::MethodTable& table, shell::Sessions& sessions, Keys& ke
     };
     return answer_by_key<wire::SessionClose>(memory, handler, std::move(params), call);
   });
-  bind<wire::SessionInfoMethod>(table, [&, keepers](const wire::SessionInfoParams& params, rpc::Call&) {
-    const bool is_here = keepers == nullptr || sessions.contains(params.session);
-    const auto lost = is_here ? std::nullopt : keepers->records().find(keeper_socket(params.session));
-    return lost ? *lost : to_wire(sessions.find(params.session)->info());
+  bind<wire::SessionInfoMethod>(table, [&, keepers](wire::SessionInfoParams params, rpc::Call&) {
+    return info(std::move(params.session), sessions, keepers);
   });
   table.bind(std::string(wire::SessionList::name), [&sessions, keepers](nlohmann::json params, rpc::Call& call) {
     return list(std::move(params), call, sessions, keepers);
