@@ -15,6 +15,7 @@ if t.TYPE_CHECKING:
     from .aio import AsyncHost
 
 EVENTS_KEPT = 10_000  # of a feed that nobody reads; then the oldest go, and are counted
+SMALL_BYTES = 256  # a piece of output that is not larger is put together with the next
 T = t.TypeVar("T")
 
 
@@ -150,6 +151,16 @@ class AsyncOutput(AsyncFeed[Chunk]):
     def again(self) -> t.Optional[Params]:
         params = super().again()
         return {**params, "offset": self._next, "acked": self._consumed} if params and self._next >= 0 else None
+
+    def _keep(self, item: Chunk) -> None:
+        """All of it, for the window bounds the bytes; how many pieces they make is bounded here."""
+        last = self._kept.pop() if self._kept else None
+        if last and item.gap is None and last.next == item.offset and len(last.data) <= SMALL_BYTES:
+            item = Chunk(last.offset, item.next, last.data + item.data, last.gap)
+        elif last:
+            self._kept.append(last)
+        self._kept.append(item)
+        self._news.set()
 
     def _acknowledge(self) -> None:
         if self.is_told:

@@ -51,6 +51,24 @@ class Output(Case):
             whole += (await self.soon(other.__anext__())).data
         self.assertTrue(whole.startswith(first.data) and len(first.data) <= 4096)
 
+    async def test_output_that_is_not_read_yet_is_kept_whole_however_many_pieces_it_came_in(self):
+        output = self.rex.session("main").output(offset=0)
+        output.attachment = "of nobody"
+        pieces = rex_rpc.feeds.EVENTS_KEPT + 5
+        for at in range(pieces):
+            at += 100 if at >= pieces // 2 else 0
+            gap = {"gap": {"from": at - 100, "to": at}} if at == pieces // 2 + 100 else {}
+            news = {"offset": at, "next": at + 1, "data": "x", "encoding": "utf-8", **gap}
+            output.arrive("session/output", news)
+        output.end(None)
+        at, data, chunks = 0, b"", [chunk async for chunk in output]
+        for chunk in chunks:
+            self.assertEqual(chunk.gap["from"] if chunk.gap else chunk.offset, at)
+            at, data = chunk.next, data + chunk.data
+        self.assertEqual((at, data, output.lost), (pieces + 100, b"x" * pieces, 0))
+        self.assertEqual(sum(chunk.gap is not None for chunk in chunks), 1)
+        self.assertLess(len(chunks), pieces // 200)
+
 
 class Events(Case):
     async def test_events_tell_what_happens_in_one_session_or_all(self):
