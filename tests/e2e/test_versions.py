@@ -280,6 +280,7 @@ class Upgrades(VersionsCase):
         before = self.asked(keeps, first.call, "session/run", "key", session=name, command=command, key=key)
         begun = session.call("info")["next"]
         job = session.run(f"seq 20000; read x <{gate}; seq 20001 40000; (exit 7)", waitMs=0)["job"]
+        session.call("wait", any=[{"bytes": begun + 3}])
         first.kill()
 
         rex = self.of(serves)
@@ -412,7 +413,7 @@ class Upgrades(VersionsCase):
             one.take()  # what was told before
         one.events.clear()
         self.served(after, path)
-        if all("resumed" in methods_of(version)["session/attach"] for version in (before, after)):
+        if "resumed" in methods_of(before)["session/attach"]:  # it executes there, whoever leads to it
             one.event("stateChanged")  # which is told first when it goes on
             self.pass_gate(gate)
             one.until(lambda: one.next >= len(everything))
@@ -421,7 +422,7 @@ class Upgrades(VersionsCase):
         else:
             ended = feed.next(one.id)["params"]
             self.assertEqual(ended["type"], "InvalidParams", ended)
-            self.assertIn("resumed", ended["reason"])
+            self.assertIn("unknown member", ended["reason"])
         self.assertEqual(rex.call("process/run", host="far", command="echo on")["stdout"], "on\n")
 
 
