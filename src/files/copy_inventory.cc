@@ -19,6 +19,10 @@ constexpr std::size_t max_name = 255;
 constexpr std::size_t max_begun = 16;                      // held open
 constexpr std::chrono::milliseconds lock_patience{3'000};  // a copy whose link was cut ends within that
 
+bool is_same(const timespec& one, const timespec& other) {
+  return one.tv_sec == other.tv_sec && one.tv_nsec == other.tv_nsec;
+}
+
 /// Where a file lies whose name is that of something begun: the path of what it is the beginning of; else "".
 std::string of_begun(const std::string& relative) {
   const std::size_t slash = relative.rfind('/') + 1;  // 0 where there is none
@@ -43,6 +47,54 @@ bool is_our_begun(int file, int directory, const std::string& name, std::chrono:
          opened.st_uid == ::geteuid() && opened.st_nlink == 1 && (opened.st_mode & 07777) == 0600 &&
          ::fstatat(directory, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_dev == opened.st_dev &&
          named.st_ino == opened.st_ino;
+}
+
+bool has_content(int file, std::int64_t size, const std::string& hash) {
+  struct ::stat status{};
+  if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size != size) {
+    return false;
+  }
+  Sha256 digest;
+  std::array<char, 64 << 10> buffer;
+  std::int64_t at = 0;
+  while (at < size) {
+    const ssize_t n = ::pread(file, buffer.data(), buffer.size(), at);
+    if (n > 0) {
+      digest.update({buffer.data(), static_cast<std::size_t>(n)});
+      at += n;
+    } else if (n == 0 || errno != EINTR) {
+      return false;
+    }
+  }
+  return at == size && digest.finish() == hash;
+}
+
+bool set_attributes(int file, std::uint32_t mode, const timespec& mtime, bool& changed) {
+  struct ::stat status{};
+  if (::fstat(file, &status) != 0) {
+    return false;
+  }
+  if ((status.st_mode & 07777) != mode) {
+    if (::fchmod(file, mode) != 0) {
+      return false;
+    }
+    changed = true;
+  }
+  if (!is_same(status.st_mtim, mtime)) {
+    const timespec times[2] = {{0, UTIME_OMIT}, mtime};
+    if (::futimens(file, times) != 0) {
+      return false;
+    }
+    changed = true;
+  }
+  return true;
+}
+
+bool CopyInventory::Whole::is_in(int file) const {
+  struct ::stat now{};
+  const bool untouched = ::fstat(file, &now) == 0 && now.st_dev == status.st_dev && now.st_ino == status.st_ino &&
+                         now.st_size == status.st_size && is_same(now.st_ctim, status.st_ctim);
+  return untouched || has_content(file, status.st_size, hash);
 }
 
 std::string CopyInventory::full(const std::string& relative) const {
@@ -138,7 +190,7 @@ std::int64_t CopyInventory::read_on(std::string& stream) {
 
 std::optional<CopyInventory::Begun> CopyInventory::take_begun(const std::string& path) {
   const auto found = begun_.find(path);
-  if (found == begun_.end()) {
+  if (found == begun_.end() || brought_.contains(path)) {
     return std::nullopt;
   }
   Begun begun = std::move(found->second);
@@ -151,12 +203,30 @@ const CopyInventory::Whole* CopyInventory::whole(const std::string& path) const 
   return found == whole_.end() ? nullptr : &found->second;
 }
 
-void CopyInventory::remove_rest() {
-  for (const auto& [path, begun] : begun_) {
-    const SplitPath split = split_path(full(path));
-    ::unlink((split.directory + "/" + begun_name(split.name)).c_str());
+void CopyInventory::brings(const std::string& path) {
+  if (std::string target = of_begun(path); !target.empty()) {
+    brought_.insert(std::move(target));
   }
-  begun_.clear();
+}
+
+Fd CopyInventory::create_begun(const std::string& path, int directory, const std::string& name) {
+  if (name.empty() || brought_.contains(path)) {
+    return {};
+  }
+  begun_.erase(path);  // which lets go of its lock
+  constexpr int flags = O_NOFOLLOW | O_WRONLY | O_NONBLOCK | O_CLOEXEC;
+  Fd file(::openat(directory, name.c_str(), flags | O_CREAT | O_EXCL, 0600));
+  const bool made = static_cast<bool>(file);
+  if (!made) {
+    file.reset(::openat(directory, name.c_str(), flags));
+  }
+  if (file && is_our_begun(file.get(), directory, name) && ::ftruncate(file.get(), 0) == 0) {
+    return file;
+  }
+  if (made) {
+    ::unlinkat(directory, name.c_str(), 0);
+  }
+  return {};
 }
 
 }  // namespace rex::files

@@ -25,6 +25,18 @@ void put(std::string& out, const std::string& text) {
 
 Error broken() { return {Fault::HostProtocol, "what arrived is no copy of a tree"}; }
 
+/// A path of names alone, as a stream of ours has it.
+void check_relative(std::string_view path) {
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find('/'), path.size());
+    const std::string_view name = path.substr(0, end);
+    if (name.empty() || name == "." || name == ".." || name.find('\0') != name.npos || end + 1 == path.size()) {
+      throw Error(Fault::HostProtocol, "a copy arrived broken: a path that leads elsewhere");
+    }
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+}
+
 /// Takes a record's members apart, in the order in which they were put.
 class Fields {
  public:
@@ -95,6 +107,7 @@ std::optional<CopyRecord> CopyReader::next() {
       record.mtime.tv_nsec > 999'999'999) {
     throw broken();
   }
+  check_relative(record.path);
   buffer_.erase(0, head_bytes + length);
   return record;
 }

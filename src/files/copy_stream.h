@@ -43,7 +43,8 @@ void append(std::string& stream, const CopyRecord& record);
 class CopyReader {
  public:
   void feed(std::string_view bytes) { buffer_.append(bytes); }
-  /// Nullopt where more is needed. Throws HostProtocol for what is no stream of ours.
+  /// Nullopt where more is needed. Throws HostProtocol for what is no stream of ours, and for a path that leads
+  /// elsewhere.
   std::optional<CopyRecord> next();
 
  private:

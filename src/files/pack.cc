@@ -45,11 +45,8 @@ class Pack::Walk {
       if (record->kind == CopyRecord::Kind::done) {
         return true;
       }
-      const bool begun = record->offset != 0;
-      if (begun || !there_.contains(record->path)) {
-        there_[record->path] = {record->size, begun, record->text};
-      }
-      if (there_.size() > max_inventory) {
+      (record->offset != 0 ? begun_there_ : whole_there_)[record->path] = {record->size, record->text};
+      if (begun_there_.size() + whole_there_.size() > max_inventory) {
         throw Error(Fault::HostProtocol, "the other end of a copy tells of too many files");
       }
     }
@@ -58,9 +55,9 @@ class Pack::Walk {
 
   bool read(std::string& stream, std::size_t bytes) {
     const std::size_t full = stream.size() + bytes;
-    if (!begun_) {
+    if (!started_) {
       begin(stream);
-      begun_ = true;
+      started_ = true;
     }
     worked_ = 0;
     while (!done_ && stream.size() < full && worked_ < max_hole_bytes) {
@@ -177,14 +174,27 @@ class Pack::Walk {
              .mode = file.status.st_mode & 01777,
              .mtime = file.status.st_mtim,
              .size = size_};
-    const auto there = there_.find(path);
-    const bool goes_on =
-        there != there_.end() && (there->second.begun ? there->second.size <= size_ : there->second.size == size_);
-    resume_ = goes_on ? there->second.size : 0;
-    there_hash_ = goes_on ? there->second.hash : "";
+    const auto whole = whole_there_.find(path);
+    const auto begun = begun_there_.find(path);
+    There there;
+    if (whole != whole_there_.end() && whole->second.size == size_) {
+      there = whole->second;
+    } else if (begun != begun_there_.end() && begun->second.size <= size_ && !brings_begun(path)) {
+      there = begun->second;
+    }
+    resume_ = there.size;
+    there_hash_ = there.hash;
     if (resume_ == 0) {
       append(stream, head_);
     }
+  }
+
+  /// Whether a file of the source's own has the name that the beginning of this one has.
+  bool brings_begun(const std::string& path) {
+    struct ::stat status{};
+    const std::size_t slash = path.rfind('/') + 1;  // 0 where there is none
+    const std::string name = path.substr(0, slash) + begun_name(path.substr(slash));
+    return !path.empty() && ::fstatat(root_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
   }
 
   /// Of what the other end has already only the hash is wanted, if it is the same; else from the beginning.
@@ -243,19 +253,19 @@ class Pack::Walk {
   }
 
   struct There {
-    std::int64_t size;
-    bool begun;
+    std::int64_t size = 0;
     std::string hash;
   };
 
   PackOptions options_;
   CopyReader teller_;
-  std::map<std::string, There> there_;
+  std::map<std::string, There> whole_there_;
+  std::map<std::string, There> begun_there_;
   std::vector<Glob> excludes_;
   Fd root_;           // the directory, or the one that holds the file
   std::string name_;  // of a file in it
   std::vector<Level> levels_;
-  bool begun_ = false;
+  bool started_ = false;
   bool done_ = false;
 
   std::int64_t worked_ = 0;

@@ -22,19 +22,6 @@ namespace rex::files {
 namespace {
 
 Error broken(std::string_view why) { return {Fault::HostProtocol, "a copy arrived broken: " + std::string(why)}; }
-
-/// A path of names alone, as a stream of ours has it.
-void check_relative(std::string_view path) {
-  while (!path.empty()) {
-    const std::size_t end = std::min(path.find('/'), path.size());
-    const std::string_view name = path.substr(0, end);
-    if (name.empty() || name == "." || name == ".." || name.find('\0') != name.npos || end + 1 == path.size()) {
-      throw broken("a path that leads elsewhere");
-    }
-    path.remove_prefix(std::min(end + 1, path.size()));
-  }
-}
-
 }  // namespace
 
 class Unpack::Work {
@@ -57,6 +44,8 @@ class Unpack::Work {
   ~Work() {
     if (!stays_ || offset_ == 0) {
       drop_temporary();
+    } else if (file_ && !temporary_.empty()) {
+      ::fchmod(file_.get(), 0600);  // where only its last step failed, too, the next one can go on with it
     }
   }
 
@@ -75,8 +64,7 @@ class Unpack::Work {
   }
 
   [[nodiscard]] bool done() const { return done_; }
-
-  CopyResult result_;
+  [[nodiscard]] bool touched() const { return touched_; }
 
   CopyResult finish() {
     result_.hash = one_file_ ? file_hash_ : tree_hash_.finish();
@@ -113,7 +101,6 @@ class Unpack::Work {
 
   /// The directory in which `path` is to be made, and its name there.
   std::pair<int, std::string> place(const std::string& path) {
-    check_relative(path);
     leave_directories(path);
     if (!base_) {
       open_base();
@@ -137,9 +124,12 @@ class Unpack::Work {
   }
 
   void open_base() {
-    make_parents(options_.path);
-    base_.reset(::open(split_path(options_.path).directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const std::string directory = split_path(options_.path).directory;
     struct ::stat status{};
+    const bool missing = ::stat(directory.c_str(), &status) != 0 && errno == ENOENT;
+    make_parents(options_.path);
+    touched_ = missing;
+    base_.reset(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!base_) {
       throw os_error("cannot open the directory of", errno, options_.path);
     }
@@ -158,6 +148,8 @@ class Unpack::Work {
       if (error != EEXIST || !(options_.overwrite || options_.resume) || !there || !S_ISDIR(status.st_mode)) {
         throw os_error("cannot make the directory", error == EEXIST && there ? ENOTDIR : error, full(record.path));
       }
+    } else {
+      touched_ = true;
     }
     if (record.path.empty()) {
       root_.reset(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -179,8 +171,7 @@ class Unpack::Work {
     const OpenDirectory& directory = directories_.back();
     const std::string path = directory.path.empty() ? "." : directory.path.substr(0, directory.path.size() - 1);
     const Fd fd = open_below(root_.get(), path);
-    const timespec times[2] = {{0, UTIME_OMIT}, directory.mtime};
-    if (!fd || ::futimens(fd.get(), times) != 0 || ::fchmod(fd.get(), directory.mode) != 0) {
+    if (!fd || !set_attributes(fd.get(), directory.mode, directory.mtime, touched_)) {
       throw os_error("cannot set the attributes of", errno, full(path == "." ? "" : path));
     }
     directories_.pop_back();
@@ -195,6 +186,7 @@ class Unpack::Work {
     if (::symlinkat(record.text.c_str(), parent, temporary.c_str()) != 0) {
       throw os_error("cannot make the link", errno, full(record.path));
     }
+    touched_ = true;
     const timespec times[2] = {{0, UTIME_OMIT}, record.mtime};
     ::utimensat(parent, temporary.c_str(), times, AT_SYMLINK_NOFOLLOW);
     if (options_.overwrite && ::renameat(parent, temporary.c_str(), parent, name.c_str()) != 0) {
@@ -213,25 +205,25 @@ class Unpack::Work {
     head_ = record;
     offset_ = 0;
     stays_ = false;
-    struct ::stat status{};
-    if (record.offset != 0) {
-      go_on_in_file();
-    } else if (options_.resume && !options_.overwrite &&
-               ::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
-      throw os_error("cannot copy to", EEXIST, full(record.path));
-    } else {
-      create_file();
+    if (there_) {
+      there_->brings(record.path);
     }
+    struct ::stat status{};
+    // What is there and was not told may be the same: it is compared when all of it has come.
+    if (options_.resume && !options_.overwrite && ::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        (!S_ISREG(status.st_mode) || status.st_size != record.size ||
+         (record.offset == 0 && there_->whole(record.path) != nullptr))) {
+      throw os_error("cannot copy to", EEXIST, full(record.path));
+    }
+    record.offset != 0 ? go_on_in_file() : create_file();
   }
 
   void create_file() {
     hash_ = {};
-    if (options_.resume && !begun_name(target_).empty()) {
+    if (there_) {
       temporary_ = begun_name(target_);
-      static_cast<void>(there_->take_begun(head_.path));  // which lets go of its lock
-      file_.reset(
-          ::openat(in_.get(), temporary_.c_str(), O_CREAT | O_NOFOLLOW | O_WRONLY | O_NONBLOCK | O_CLOEXEC, 0600));
-      stays_ = file_ && is_our_begun(file_.get(), in_.get(), temporary_) && ::ftruncate(file_.get(), 0) == 0;
+      file_ = there_->create_begun(head_.path, in_.get(), temporary_);
+      stays_ = static_cast<bool>(file_);
     }
     if (!stays_) {
       temporary_ = new_name();
@@ -244,24 +236,29 @@ class Unpack::Work {
     }
   }
 
+  [[nodiscard]] Fd open_target() const {
+    return Fd(::openat(in_.get(), target_.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  }
+
   /// What was told is there: the beginning of it, or all.
   void go_on_in_file() {
     std::optional<CopyInventory::Begun> begun = there_ ? there_->take_begun(head_.path) : std::nullopt;
     const CopyInventory::Whole* const whole = there_ ? there_->whole(head_.path) : nullptr;
-    if (begun && begun->size == head_.offset && is_our_begun(begun->file.get(), in_.get(), begun_name(target_))) {
+    const bool ours = begun && is_our_begun(begun->file.get(), in_.get(), begun_name(target_));
+    if (whole != nullptr && whole->status.st_size == head_.offset && head_.offset == head_.size) {
+      file_ = open_target();
+      if (!whole->is_in(file_.get())) {  // its attributes may be others: another name of it was given them
+        throw Error(Fault::Conflict, printable(full(head_.path)) + " was changed meanwhile");
+      }
+      whole_hash_ = whole->hash;
+      if (ours) {
+        ::unlinkat(in_.get(), begun_name(target_).c_str(), 0);  // all of it is there: nothing goes on with this
+      }
+    } else if (ours && begun->size == head_.offset) {
       temporary_ = begun_name(target_);
       stays_ = true;
       file_ = std::move(begun->file);
       hash_ = std::move(begun->hash);
-    } else if (whole != nullptr && whole->status.st_size == head_.offset && head_.offset == head_.size) {
-      struct ::stat status{};
-      file_.reset(::openat(in_.get(), target_.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-      if (!file_ || ::fstat(file_.get(), &status) != 0 || status.st_ino != whole->status.st_ino ||
-          status.st_size != whole->status.st_size || status.st_ctim.tv_sec != whole->status.st_ctim.tv_sec ||
-          status.st_ctim.tv_nsec != whole->status.st_ctim.tv_nsec) {
-        throw Error(Fault::Conflict, printable(full(head_.path)) + " was changed meanwhile").executed(Executed::yes);
-      }
-      whole_hash_ = whole->hash;
     } else {
       throw broken("a file that begins in its middle");
     }
@@ -270,10 +267,11 @@ class Unpack::Work {
     result_.kept += offset_;
   }
 
-  void require_file() const {
+  void require_file() {
     if (!file_ || !whole_hash_.empty()) {
       throw broken("bytes of no file");
     }
+    touched_ = touched_ || stays_;
   }
 
   void add_bytes(std::string_view bytes) {
@@ -312,15 +310,22 @@ class Unpack::Work {
       drop_temporary();
       throw broken("the bytes of " + printable(full(head_.path)) + " are not those that were sent");
     }
-    const timespec times[2] = {{0, UTIME_OMIT}, head_.mtime};
-    if ((!whole && ::ftruncate(file_.get(), offset_) != 0) || ::fchmod(file_.get(), head_.mode & 01777) != 0 ||
-        ::futimens(file_.get(), times) != 0) {
+    if (!whole && ::ftruncate(file_.get(), offset_) != 0) {
       throw os_error("cannot write", errno, full(head_.path));
     }
+    give_attributes();
     const unsigned flags = options_.overwrite ? 0 : RENAME_NOREPLACE;
     if (!whole && ::renameat2(in_.get(), temporary_.c_str(), in_.get(), target_.c_str(), flags) != 0) {
-      throw os_error("cannot put into place", errno, full(head_.path));
+      const int error = errno;
+      Fd there = open_target();
+      if (error != EEXIST || !options_.resume || !has_content(there.get(), offset_, mine)) {
+        throw os_error("cannot put into place", error, full(head_.path));
+      }
+      drop_temporary();
+      file_ = std::move(there);
+      give_attributes();
     }
+    touched_ = touched_ || !temporary_.empty();  // which is in its place
     temporary_.clear();
     file_.reset();
     ++result_.files;
@@ -329,15 +334,19 @@ class Unpack::Work {
     tree_hash_.update(mine + "  " + head_.path + "\n");
   }
 
+  void give_attributes() {
+    bool unseen = false;
+    if (!set_attributes(file_.get(), head_.mode & 01777, head_.mtime, temporary_.empty() ? touched_ : unseen)) {
+      throw os_error("cannot set the attributes of", errno, full(head_.path));
+    }
+  }
+
   void end_all() {
     while (!directories_.empty()) {
       finish_directory();
     }
     if (!base_) {
       throw broken("nothing in it");
-    }
-    if (there_) {
-      there_->remove_rest();
     }
     ::syncfs(root_ ? root_.get() : base_.get());  // once, not for every file
     done_ = true;
@@ -353,6 +362,7 @@ class Unpack::Work {
 
   UnpackOptions options_;
   std::string name_;
+  CopyResult result_;
   CopyReader reader_;
   Fd base_;  // where `to` is made
   Fd root_;  // `to`, where it is a directory
@@ -360,8 +370,8 @@ class Unpack::Work {
   std::string parent_path_;
   std::vector<OpenDirectory> directories_;  // each in the one before
   bool done_ = false;
+  bool touched_ = false;
   std::int64_t worked_ = 0;
-
   std::optional<CopyInventory> there_;
 
   CopyRecord head_;
@@ -384,6 +394,7 @@ Unpack::~Unpack() = default;
 bool Unpack::tell(std::string& stream, std::size_t bytes) { return work_->tell(stream, bytes); }
 bool Unpack::write(std::string_view bytes) { return work_->write(bytes); }
 bool Unpack::done() const { return work_->done(); }
+bool Unpack::touched() const { return work_->touched(); }
 CopyResult Unpack::result() { return work_->finish(); }
 
 }  // namespace rex::files

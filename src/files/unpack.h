@@ -46,6 +46,8 @@ class Unpack {
   bool write(std::string_view bytes);
   /// All of the stream has come, and is on disk.
   [[nodiscard]] bool done() const;
+  /// Whether anything was changed there. Where an error leaves no trace of the file it was at, that does not count.
+  [[nodiscard]] bool touched() const;
   /// Of what is done; to be asked for once.
   CopyResult result();
 

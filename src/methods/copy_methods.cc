@@ -76,6 +76,20 @@ bool was_cut(const End& end) {
   }
 }
 
+/// What this end, which is over, has done.
+Executed executed_by(const End& end) {
+  if (!end.failure) {
+    return Executed::yes;
+  }
+  try {
+    std::rethrow_exception(end.failure);
+  } catch (const Error& error) {
+    return error.was_executed();
+  } catch (...) {
+    return Executed::unknown;
+  }
+}
+
 /// Why the copy failed; null where it did not.
 std::exception_ptr cause_of(const Copying& copying) {
   const bool told_by_destination =
@@ -93,6 +107,8 @@ class Copies : public std::enable_shared_from_this<Copies> {
   Task<wire::FileCopyResult> receive(wire::FileReceiveParams params, rpc::Call& call);
 
  private:
+  Task<> fill(files::Unpack& unpack, const wire::FileReceiveParams& params, rpc::Call& call);
+
   rpc::Service& router_;
   std::shared_ptr<relay::Pipes> pipes_;
   Workers& workers_;
@@ -163,7 +179,15 @@ Task<wire::FileCopyResult> Copies::copy(wire::FileCopyParams params, rpc::Call& 
     co_await copying->waiter.until(params.progressToken ? Clock::now() + between_progress : never);
   }
   if (const std::exception_ptr failure = cause_of(*copying)) {
-    std::rethrow_exception(failure);
+    const Executed executed = executed_by(copying->destination);
+    try {
+      std::rethrow_exception(failure);
+    } catch (const Error& error) {
+      if (executed == Executed::no) {
+        throw;
+      }
+      throw Error(error).executed(executed);
+    }
   }
   const nlohmann::json& received = *copying->destination.answer;
   wire::FileCopyResult result;
@@ -177,9 +201,8 @@ Task<wire::FileCopyResult> Copies::copy(wire::FileCopyParams params, rpc::Call& 
   co_return result;
 }
 
-Error cut() {
-  return Error(Fault::HostProtocol, "the stream of the copy was cut").executed(Executed::yes).with("cut", true);
-}
+Error cut() { return Error(Fault::HostProtocol, "the stream of the copy was cut").with("cut", true); }
+Error stopped() { return {Fault::RequestCancelled, "the copy was stopped"}; }
 
 /// 0 at its end, also where it broke: the other end knows why.
 Task<std::size_t> read_from(Transport& pipe, std::span<char> buffer) {
@@ -212,8 +235,6 @@ Task<> hear(Transport& pipe, files::Pack& pack) {
   } while (!pack.told({buffer.data(), n}));
 }
 
-Error stopped() { return Error(Fault::RequestCancelled, "the copy was stopped").executed(Executed::yes); }
-
 Task<wire::Done> Copies::send(wire::FileSendParams params, rpc::Call& call) {
   files::PackOptions options;
   options.path = std::move(params.path);
@@ -233,7 +254,9 @@ Task<wire::Done> Copies::send(wire::FileSendParams params, rpc::Call& call) {
     pipe = pipes_->open(*call.connection(), params.ticket);
   }
   while (true) {
-    co_await relay::write_all(*pipe, stream);
+    if (!co_await write_to(*pipe, stream)) {
+      throw call.cancel() ? stopped() : cut();
+    }
     stream.clear();
     if (!more) {
       break;
@@ -246,7 +269,7 @@ Task<wire::Done> Copies::send(wire::FileSendParams params, rpc::Call& call) {
   pipe->end_output();
   // Gone before all was read, the rest would be lost with it.
   char nothing;
-  co_await pipe->read_some(std::span(&nothing, 1));
+  co_await read_from(*pipe, std::span(&nothing, 1));
   co_return wire::Done{};
 }
 
@@ -263,8 +286,32 @@ Task<wire::FileCopyResult> Copies::receive(wire::FileReceiveParams params, rpc::
   options.path = std::move(params.path);
   options.overwrite = params.overwrite;
   options.resume = params.resume.value_or(false);
-  bool more = options.resume;
   files::Unpack unpack(std::move(options));
+  try {
+    co_await fill(unpack, params, call);
+  } catch (const Error& error) {
+    if (error.was_executed() == Executed::no && unpack.touched()) {
+      throw Error(error).executed(Executed::yes);  // if only a part
+    }
+    throw;
+  }
+  files::CopyResult done;
+  const std::function<void()> finish = [&] { done = unpack.result(); };
+  co_await workers_.run(finish);
+  wire::FileCopyResult result;
+  result.files = done.files;
+  result.bytes = done.bytes;
+  result.skipped = done.skipped;
+  result.hash = std::move(done.hash);
+  if (params.resume) {
+    result.kept = done.kept;
+  }
+  co_return result;
+}
+
+/// All that comes by the pipe.
+Task<> Copies::fill(files::Unpack& unpack, const wire::FileReceiveParams& params, rpc::Call& call) {
+  bool more = params.resume.value_or(false);
   const std::unique_ptr<Transport> pipe = pipes_->open(*call.connection(), params.ticket);
   const Cancel::Listener stop(call.cancel(), [&pipe] { pipe->close(); });
   std::string there;
@@ -290,19 +337,7 @@ Task<wire::FileCopyResult> Copies::receive(wire::FileReceiveParams params, rpc::
       co_await workers_.run(write);
     } while (again);
   }
-  files::CopyResult done;
-  const std::function<void()> finish = [&] { done = unpack.result(); };
-  co_await workers_.run(finish);
   pipe->close();
-  wire::FileCopyResult result;
-  result.files = done.files;
-  result.bytes = done.bytes;
-  result.skipped = done.skipped;
-  result.hash = std::move(done.hash);
-  if (params.resume) {
-    result.kept = done.kept;
-  }
-  co_return result;
 }
 
 }  // namespace

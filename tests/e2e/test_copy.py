@@ -6,6 +6,7 @@ Must not know how the bytes travel. Each test runs at 0, 1 and 2 hops: near to f
 import hashlib
 import os
 import pathlib
+import shutil
 import signal
 import stat
 import sys
@@ -121,6 +122,49 @@ class Copies(RexCase):
                     self.assertEqual(error.data["name"], name)
             self.assertFalse(path.exists())
         self.refused("HostNotFound", self.copy, self.rex, ("nowhere", "/x"), ("", self.folder / "y"))
+
+    def test_the_end_that_cannot_says_whether_it_has_written(self):
+        tree, to = self.folder / "tree", self.folder / "to"
+        tree.mkdir()
+        (tree / "a").write_text("x")
+        (tree / "b").write_bytes(os.urandom(8 * MEGABYTE))
+        (tree / "z").write_text("new")
+
+        def refused(name, executed, **how):
+            error = self.refused("OsError", self.copy, self.rex, ("", tree), ("", to), recursive=True, **how)
+            self.assertEqual((error.data["name"], error.data["executed"]), (name, executed), error)
+            self.assertEqual((to / "a").exists(), executed == "yes")
+
+        with self.subTest("not yet"):
+            to.mkdir()
+            refused("EEXIST", "no")
+        with self.subTest("a file that differs"):
+            (to / "z").write_text("old")
+            refused("EEXIST", "yes", resume=True)
+            self.assertEqual((to / "z").read_text(), "old")
+        with self.subTest("a directory where a file comes"):
+            (to / "z").unlink()
+            (to / "z").mkdir()
+            (to / "a").unlink()
+            refused("EISDIR", "yes", overwrite=True)
+        with self.subTest("the source"):
+            (to / "a").unlink()
+            deep = os.open(tree, os.O_RDONLY)
+            for _ in range(20):  # longer than a path may be
+                os.mkdir("c" * 250, dir_fd=deep)
+                below = os.open("c" * 250, os.O_RDONLY, dir_fd=deep)
+                os.close(deep)
+                deep = below
+            os.close(deep)
+            refused("ENAMETOOLONG", "yes", overwrite=True)
+
+    def test_a_source_that_fails_says_why_while_the_other_end_tells_what_it_has(self):
+        to = self.folder / "to"
+        to.mkdir()
+        for number in range(100):
+            (to / str(number)).write_bytes(bytes(20000))
+        for resume in (False, True):
+            self.refused("HostNotFound", self.copy, self.rex, ("nowhere", "/x"), ("", to), resume=resume)
 
     def test_a_tree_is_not_copied_into_itself(self):
         (self.folder / "tree" / "below").mkdir(parents=True)
@@ -276,3 +320,67 @@ class Copies(RexCase):
         with Rex(hops=0) as rex:
             self.assertEqual(self.copy(rex, ("", source), ("", there), resume=True)["kept"], 3 * MEGABYTE)
         self.assertEqual(os.listdir(there.parent), ["copy"])
+
+    def test_X18_what_is_there_as_a_whole_is_no_hindrance(self):
+        tree, to = self.folder / "tree", self.folder / "to"
+
+        def prepared(**files):
+            for root in (tree, to):
+                shutil.rmtree(root, ignore_errors=True)
+                root.mkdir()
+            for name, content in files.items():
+                (tree / name).write_bytes(content)
+
+        def again(times=2, **how):
+            for _ in range(times):
+                done = self.copy(self.rex, ("", tree), ("", to), recursive=True, resume=True, **how)
+                self.assertEqual(described(to), described(tree))
+            return done
+
+        with self.subTest("an empty file"):
+            prepared(file=b"x", nothing=b"")
+            self.assertEqual(again()["kept"], 1)
+        with self.subTest("two names of one file"):
+            prepared(one=b"same", other=b"same")
+            for name in ("one", "other"):
+                os.utime(tree / name, (1, 1))
+            (to / "one").write_bytes(b"same")
+            os.link(to / "one", to / "other")
+            self.assertEqual((again(1)["kept"], again(1, overwrite=True)["kept"]), (8, 8))
+        with self.subTest("an old beginning beside it"):
+            prepared(file=os.urandom(MEGABYTE))
+            shutil.copy2(tree / "file", to)
+            (to / ".file.rex-copy").write_bytes((tree / "file").read_bytes()[:1000])
+            (to / ".file.rex-copy").chmod(0o600)
+            self.assertEqual(again()["kept"], MEGABYTE)
+        with self.subTest("what had come, when it could not be put into place"):
+            prepared(file=os.urandom(MEGABYTE))
+            (to / "file").mkdir()
+            self.refused("OsError", again, overwrite=True)
+            (to / "file").rmdir()
+            self.assertEqual(again(1)["kept"], MEGABYTE)
+
+    def test_X18_a_copy_takes_nothing_away_that_is_not_its_own(self):
+        tree, to = self.folder / "tree", self.folder / "to"
+        tree.mkdir()
+        whole = os.urandom(MEGABYTE)
+        (tree / ".file.rex-copy").write_bytes(whole[:1000])
+        (tree / ".other.rex-copy").write_bytes(whole[:1000])
+        for name in tree.iterdir():
+            name.chmod(0o600)
+        (tree / "file").write_bytes(whole)
+        for overwrite in (False, True, True):
+            self.copy(self.rex, ("", tree), ("", to), recursive=True, resume=True, overwrite=overwrite)
+            self.assertEqual(described(to), described(tree))
+        (to / ".notes.rex-copy").write_text("mine")
+        (to / ".notes.rex-copy").chmod(0o600)
+        self.copy(self.rex, ("", tree), ("", to), recursive=True, resume=True)
+        self.assertEqual((to / ".notes.rex-copy").read_text(), "mine")
+
+    def test_X18_where_a_beginning_cannot_be_kept_nothing_is_left_of_it(self):
+        (self.folder / "to").mkdir()
+        (self.folder / "file").write_text("x")
+        # As on a file system without modes: no file of its is 0600.
+        with Rex(argv=["sh", "-c", 'umask 0200; exec "$0"', binary()]) as rex:
+            self.copy(rex, ("", self.folder / "file"), ("", self.folder / "to" / "copy"), resume=True)
+        self.assertEqual(os.listdir(self.folder / "to"), ["copy"])

@@ -224,11 +224,12 @@ TEST_CASE("[X18] what is not the same as what is there is copied from its beginn
   CHECK(get(dir / "b") == "of somebody else's");
 }
 
-TEST_CASE("What goes on with a tree keeps what is the same, and tidies up what nothing goes on with") {
+TEST_CASE("What goes on with a tree keeps what is the same, and leaves alone what is not its own") {
   const TempDir dir;
   make_tree(dir / "a");
   copy({.path = dir / "a"}, {.path = dir / "b"});
-  put(dir / "b/d/.gone.rex-copy", "the beginning of what was removed since", 0600);
+  put(dir / "b/d/.notes.rex-copy", "somebody's", 0600);
+  put(dir / "b/.sparse.rex-copy", "begin", 0600);  // all of it is there: nothing goes on with that
   put(dir / "a/file", "TEXT\n");
   Unpack unpack({.path = dir / "b", .overwrite = true, .resume = true});
   const std::string stream = packed({.path = dir / "a"}, told(unpack));
@@ -238,8 +239,53 @@ TEST_CASE("What goes on with a tree keeps what is the same, and tidies up what n
   const CopyResult result = unpack.result();
   CHECK(result.kept == result.bytes - 5);
   CHECK(get(dir / "b/file") == "TEXT\n");
-  CHECK(names_in(dir / "b/d") == names_in(dir / "a/d"));
+  CHECK(get(dir / "b/d/.notes.rex-copy") == "somebody's");
+  CHECK(names_in(dir / "b") == names_in(dir / "a"));
   CHECK(sha256_of_file(dir / "b/sparse") == sha256_of_file(dir / "a/sparse"));
+}
+
+TEST_CASE("[X18] what is there and was not told travels, and is compared where it would be put into place") {
+  const TempDir dir;
+  ::mkdir((dir / "a").c_str(), 0755);
+  for (const char* name : {"big", "none"}) {
+    put(dir / ("a/" + std::string(name)), name[0] == 'b' ? std::string(300'000, 'b') : "");
+  }
+  copy({.path = dir / "a"}, {.path = dir / "b"});
+  const std::string before = picture(dir / "b");
+  const auto inode = status_of(dir / "b/big").st_ino;
+  const auto again = [&](bool with_telling) {
+    Unpack unpack({.path = dir / "b", .resume = true});
+    feed(unpack, packed({.path = dir / "a"}, with_telling ? told(unpack) : ""), 1000);
+    REQUIRE(unpack.done());
+    return unpack.result();
+  };
+  CHECK(again(false).kept == 0);
+  CHECK((picture(dir / "b") == before && status_of(dir / "b/big").st_ino == inode));
+  put(dir / "b/big", std::string(300'000, 'c'));
+  CHECK(outcome([&] { again(false); }) == "OsError EEXIST");
+  CHECK(get(dir / "b/big") == std::string(300'000, 'c'));
+  std::filesystem::remove(dir / "b/big");
+  CHECK(again(true).kept == 300'000);  // what had come all the same
+  CHECK(picture(dir / "b") == before);
+}
+
+TEST_CASE("What was changed is known, if only a part, and what was not") {
+  const TempDir dir;
+  make_tree(dir / "a");
+  const std::string stream = packed({.path = dir / "a"});
+  const auto touched = [&](UnpackOptions options, std::size_t size) {
+    Unpack unpack(std::move(options));
+    outcome([&] { feed(unpack, std::string_view(stream).substr(0, size), 1000); });
+    return unpack.touched();
+  };
+  CHECK(!touched({.path = dir / "b"}, 10));
+  CHECK(!touched({.path = dir / "a/file/below"}, stream.size()));
+  CHECK(!touched({.path = dir / "a/d"}, stream.size()));
+  CHECK(touched({.path = dir / "b"}, 1000));
+  CHECK(touched({.path = dir / "new/none"}, 1000));
+  ::mkdir((dir / "c").c_str(), 0700);
+  put(dir / "c/d", "in the way");
+  CHECK(touched({.path = dir / "c", .overwrite = true}, stream.size()));
 }
 
 TEST_CASE("What is there is kept, or replaced one by one") {
