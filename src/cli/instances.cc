@@ -79,7 +79,9 @@ Instance lost_sessions(ClientSide& side, const std::set<std::string>& told) {
       return true;  // too busy to be asked, which was told
     }
   };
-  for (const wire::SessionInfo& info : methods::records_of_lasting().lost(is_there)) {
+  const methods::SessionRecords::Lost all = methods::records_of_lasting().lost(is_there);
+  lost.problem = all.problem;
+  for (const wire::SessionInfo& info : all.sessions) {
     if (!told.contains(info.session)) {
       lost.sessions.push_back(wire::write(info));
     }
@@ -208,7 +210,8 @@ Task<std::vector<Instance>> look_around(ClientSide& side, Where where) {
     }
     all.push_back(std::move(*instance));
   }
-  if (Instance lost = where.address.empty() ? lost_sessions(side, told) : Instance{}; !lost.sessions.empty()) {
+  if (Instance lost = where.address.empty() ? lost_sessions(side, told) : Instance{};
+      !lost.sessions.empty() || !lost.problem.empty()) {
     all.push_back(std::move(lost));
   }
   co_return all;

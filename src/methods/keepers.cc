@@ -256,15 +256,21 @@ Task<Keepers::Listed> Keepers::list(rpc::Call& call) {
     while (asked->open != 0 && !call.cancel() && Clock::now() < asked->deadline) {
       co_await waiter.until(asked->deadline);
     }
-    for (const wire::SessionInfo& info : records_.lost(
-             [&](const std::string& socket) { return asked->answered.contains(socket) || is_reachable(socket); })) {
+    const SessionRecords::Lost lost = records_.lost(
+        [&](const std::string& socket) { return asked->answered.contains(socket) || is_reachable(socket); });
+    for (const wire::SessionInfo& info : lost.sessions) {
       asked->listed.sessions.push_back(wire::write(info));
+    }
+    if (!lost.problem.empty()) {
+      call.connection()->log(lost.problem);
+      asked->listed.problem = lost.problem;
     }
   } catch (const Error& error) {
     asked->listed.problem = error.message();
   }
   if (asked->open != 0 || asked->failed) {
-    asked->listed.problem = "a process that keeps sessions did not answer";
+    asked->listed.problem +=
+        (asked->listed.problem.empty() ? "" : "; ") + std::string("a process that keeps sessions did not answer");
   }
   co_return asked->listed;
 }

@@ -27,22 +27,28 @@ namespace {
 constexpr std::size_t digits_of_place = 16;
 constexpr std::size_t max_record_bytes = std::size_t{16} << 20;
 
-/// Nothing where it is no record of ours, or was removed meanwhile.
-std::optional<wire::SessionInfo> read_record(const std::string& path) {
-  try {
-    const json record = json::parse(read_own_file(path, "the record of a session", Trust::secret, max_record_bytes));
-    auto info = wire::read_result<wire::SessionInfo>(record.at("info"));
-    info.state = wire::SessionState::lost;
-    info.lostBy = record.at("boot") == boot_id() ? wire::LostBy::killed : wire::LostBy::reboot;
-    info.foreground.reset();
-    info.job.reset();
-    info.waiting.reset();
-    info.writer.reset();
-    return info;
-  } catch (const json::exception&) {
-  } catch (const Error&) {
+/// By which a record that is not as it was written is known.
+std::string digest_of(const json& boot, const json& info) {
+  Sha256 digest;
+  digest.update(boot.dump() + info.dump());
+  return digest.finish();
+}
+
+/// Throws what is wrong with it: Error, json::exception.
+wire::SessionInfo read_record(const std::string& path) {
+  const json record = json::parse(read_own_file(path, "the record of a session", Trust::secret, max_record_bytes));
+  const json& boot = record.at("boot");
+  if (const json digest = digest_of(boot, record.at("info")); record.value("digest", digest) != digest) {
+    throw Error(Fault::NotPermitted, "it is not as it was written");
   }
-  return std::nullopt;
+  auto info = wire::read_result<wire::SessionInfo>(record.at("info"));
+  info.state = wire::SessionState::lost;
+  info.lostBy = boot == boot_id() ? wire::LostBy::killed : wire::LostBy::reboot;
+  info.foreground.reset();
+  info.job.reset();
+  info.waiting.reset();
+  info.writer.reset();
+  return info;
 }
 
 }  // namespace
@@ -74,7 +80,9 @@ void SessionRecords::keep(const std::string& socket, const wire::SessionInfo& in
     throw os_error("cannot keep the record of a session in", errno, half);
   }
   try {
-    write_all(file.get(), json{{"boot", boot_id()}, {"info", wire::write(info)}}.dump(), "the record of a session");
+    json record{{"boot", boot_id()}, {"info", wire::write(info)}};
+    record["digest"] = digest_of(record["boot"], record["info"]);
+    write_all(file.get(), record.dump(), "the record of a session");
     if (::fsync(file.get()) != 0 || ::rename(half.c_str(), path_of(socket).c_str()) != 0 ||
         ::fsync(directory.fd()) != 0) {
       throw os_error("cannot keep the record of a session in", errno, half);
@@ -94,16 +102,30 @@ bool SessionRecords::contains(const std::string& socket) const {
 }
 
 std::optional<wire::SessionInfo> SessionRecords::find(const std::string& socket) const {
-  return contains(socket) ? read_record(path_of(socket)) : std::nullopt;
+  try {
+    return contains(socket) ? std::optional(read_record(path_of(socket))) : std::nullopt;
+  } catch (const std::exception&) {  // a list tells of it
+    return std::nullopt;
+  }
 }
 
-std::vector<wire::SessionInfo> SessionRecords::lost(
-    const std::function<bool(const std::string& socket)>& is_there) const {
-  std::vector<wire::SessionInfo> all;
+SessionRecords::Lost SessionRecords::lost(const std::function<bool(const std::string& socket)>& is_there) const {
+  Lost all;
+  std::size_t damaged = 0;
   for (const std::string& socket : sockets()) {
-    if (auto info = is_there(socket) ? std::nullopt : find(socket)) {
-      all.push_back(*std::move(info));
+    try {
+      if (!is_there(socket)) {
+        all.sessions.push_back(read_record(path_of(socket)));
+      }
+    } catch (const std::exception& error) {
+      if (contains(socket) && ++damaged == 1) {  // else it was removed meanwhile
+        all.problem = "a session was lost, and its record " + printable(path_of(socket)) + " is damaged (" +
+                      printable(error.what()) + "): remove it";
+      }
     }
+  }
+  if (damaged > 1) {
+    all.problem += "; and " + std::to_string(damaged - 1) + " more like it";
   }
   return all;
 }

@@ -33,9 +33,13 @@ class SessionRecords {
   [[nodiscard]] bool contains(const std::string& socket) const;
   /// As of a session that is lost, for its process is not there. Nothing for a record that cannot be read.
   [[nodiscard]] std::optional<wire::SessionInfo> find(const std::string& socket) const;
+
+  struct Lost {
+    std::vector<wire::SessionInfo> sessions;
+    std::string problem;  // of the first record that is damaged, and how many more are; empty where none is
+  };
   /// Those that are lost: recorded, and by `is_there` no process has the socket.
-  [[nodiscard]] std::vector<wire::SessionInfo> lost(
-      const std::function<bool(const std::string& socket)>& is_there) const;
+  [[nodiscard]] Lost lost(const std::function<bool(const std::string& socket)>& is_there) const;
 
  private:
   [[nodiscard]] std::vector<std::string> sockets() const;

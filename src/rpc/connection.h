@@ -135,6 +135,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] std::size_t unsent_bytes() const { return output_.size() - sent_; }
   /// Notified whenever unsent output has been written.
   Event& drained() { return drained_; }
+  /// Tells where incidents are told.
+  void log(const std::string& line) const;
 
  private:
   struct Outgoing;
@@ -162,7 +164,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void flush();
   void lose(std::string_view reason);
   void wake_outgoing();
-  void log(const std::string& line) const;
 
   Executor executor_;
   std::unique_ptr<Transport> transport_;

@@ -488,7 +488,7 @@ class Files(KeptCase):
             self.assertEqual(answers, [answers[0]] * 3)
         self.assertEqual((self.folder / "log").read_text(), "".join(f"{seq}\n" for seq in range(1, amount(30, 500))))
 
-    def test_M13_what_began_before_the_machine_was_started_nobody_knows(self):
+    def test_M13_C08_what_began_before_the_machine_was_started_nobody_knows(self):
         rex = self.instance()
         params = {"path": str(self.folder / "log"), "data": "line\n", "append": True, "key": key(1)}
         rex.call("file/write", **params)
@@ -499,8 +499,9 @@ class Files(KeptCase):
         self.unknown("reboot", rex.call, "file/write", **params)
         kept.write_text(written[:-10])  # torn, or what a full disk left
         self.unknown("interrupted", rex.call, "file/write", **params)
-        kept.write_text("")
-        self.unknown("interrupted", rex.call, "file/write", **params)
+        for damaged in (b"", bytes(len(written)), b"\xff" + written.encode()[1:]):
+            kept.write_bytes(damaged)
+            self.unknown("interrupted", rex.call, "file/write", **params)
         self.assertEqual((self.folder / "log").read_text(), "line\n")
 
     def test_where_nothing_can_be_kept_nothing_is_done(self):

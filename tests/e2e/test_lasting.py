@@ -21,7 +21,7 @@ import threading
 import time
 import unittest
 
-from rig import RpcError, amount, binary, is_sanitized, long_only, until
+from rig import RpcError, alive, amount, binary, is_sanitized, long_only, until
 from test_daemon import DaemonCase
 from watching import Attached, Feed
 
@@ -175,16 +175,41 @@ class Reboot(LastingCase):
         self.assertTrue(until(lambda: not self.keepers()))
         self.assertEqual(rex.call("session/list")["sessions"], [])
 
-    def test_a_record_that_says_nothing_is_nobodys(self):
-        rex = self.instance()
+    def test_C08_a_damaged_record_is_told_and_harms_no_other_session(self):
+        rex = self.instance(argv=[binary(), "--log", "info"])
         rex.session("main", shell="dash", lifetime="daemon")
-        self.kill_keepers()
         [record] = (self.state / "rex-rpc" / "sessions").iterdir()
-        for text in ("", "{", "[]", '{"boot": 1}', '{"boot": "x", "info": {"session": 1}}'):
-            record.write_text(text)
-            self.assertEqual(rex.call("session/list")["sessions"], [])
-            self.refused("SessionNotFound", rex.call, "session/run", session="main", command="true")
+        rex.session("other", shell="dash", lifetime="daemon")
+        [keeper] = [pid for pid in self.keepers() if b"main" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+        os.kill(keeper, signal.SIGKILL)
+        self.assertTrue(until(lambda: not alive(keeper)))
+        whole = record.read_bytes()
+        at = whole.index(b"main")
+        flipped = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:]
+        of_tomorrow = json.dumps({"version": 2, "session": "main"}).encode()
+        for data in (b"", b"{", b"[]", b'{"boot": 1}', b'{"boot": "x", "info": {"session": 1}}', whole[:-1], flipped,
+                     bytes(len(whole)), b"\xff" + whole, of_tomorrow):
+            with self.subTest(data[:40]):
+                record.write_bytes(data)
+                listed = rex.call("session/list")
+                self.assertEqual([info["session"] for info in listed["sessions"]], ["other"])
+                self.assertIn(f"its record {record} is damaged (", listed["detail"])
+                self.assertTrue(until(lambda: any(str(record) in line for line in rex.stderr)), rex.stderr)
+                rex.stderr.clear()
+                shown = self.command("sessions")
+                self.assertEqual((shown.returncode, shown.stdout.count("daemon/")), (1, 1))
+                self.assertIn(str(record), shown.stderr)
+                self.refused("SessionNotFound", rex.call, "session/run", session="main", command="true")
+                self.ended(rex.call("session/run", session="other", command="echo here"), output="here\n")
+        record.write_bytes(whole)
+        self.assertEqual(self.states(rex), {"main": ("lost", "killed"), "other": ("ready", None)})
+        self.assertNotIn("detail", rex.call("session/list"))
+        without_digest = {name: value for name, value in json.loads(whole).items() if name != "digest"}
+        record.write_text(json.dumps(without_digest))  # of a version before
+        self.assertEqual(self.states(rex)["main"], ("lost", "killed"))
+        record.write_text("")
         self.assertEqual(rex.session("main", shell="dash", lifetime="daemon").output("echo new"), "new\n")
+        self.assertNotIn("detail", rex.call("session/list"))
 
 
 class SharedHome(LastingCase):
