@@ -6,15 +6,57 @@
 #include <asio/as_tuple.hpp>
 #include <asio/async_result.hpp>
 #include <asio/co_spawn.hpp>
+#include <asio/execution_context.hpp>
 #include <asio/executor_work_guard.hpp>
 #include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
+#include <deque>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
 
 namespace rex {
+namespace {
+
+/// Deadlines that have come. The loop would see to all of them before it looks again what else there is; so they are
+/// taken a few at a time (test_amounts.py, K08).
+class Due : public asio::execution_context::service {
+ public:
+  using key_type = Due;
+  static inline asio::execution_context::id id;
+
+  explicit Due(asio::execution_context& context) : service(context) {}
+
+  /// The Waiter is null once it is gone.
+  void add(Executor executor, std::shared_ptr<Waiter*> waiter) {
+    waiters_.push_back(std::move(waiter));
+    if (waiters_.size() == 1) {
+      asio::post(executor, [this, executor] { take(executor); });
+    }
+  }
+
+ private:
+  static constexpr int at_once = 64;
+
+  void take(Executor executor) {
+    for (int n = 0; n < at_once && !waiters_.empty(); ++n) {
+      const std::shared_ptr<Waiter*> waiter = std::move(waiters_.front());
+      waiters_.pop_front();
+      if (*waiter != nullptr) {
+        (*waiter)->wake();
+      }
+    }
+    if (!waiters_.empty()) {
+      asio::post(executor, [this, executor] { take(executor); });
+    }
+  }
+  void shutdown() override { waiters_.clear(); }
+
+  std::deque<std::shared_ptr<Waiter*>> waiters_;
+};
+
+}  // namespace
 
 TimePoint deadline_after(std::optional<Milliseconds> delay) {
   if (!delay) {
@@ -76,9 +118,10 @@ Task<> Waiter::until(TimePoint deadline) {
         if (!alive_) {
           alive_ = std::make_shared<Waiter*>(this);
         }
-        timer_.async_wait([alive = alive_](const std::error_code& error) {
+        const Executor executor = timer_.get_executor();
+        timer_.async_wait([alive = alive_, executor](const std::error_code& error) {
           if (!error && *alive != nullptr) {
-            (*alive)->resume();
+            asio::use_service<Due>(executor.context()).add(executor, alive);
           }
         });
       }

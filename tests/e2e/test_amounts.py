@@ -6,10 +6,15 @@ Must not know how anything is stored. Amounts are small on a push and the issue'
 import base64
 import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import random
+import selectors
+import signal
+import socket
 import subprocess
+import time
 import unittest
 
 from rig import (
@@ -144,6 +149,43 @@ class Sessions(RexCase):
         given_back = until(lambda: descriptors(rex.pid) <= before + OWN)
         self.assertTrue(given_back, (descriptors(rex.pid), before))
         self.ended(rex.session("again", shell="dash").run("true"))
+
+    def test_K08_deadlines_that_come_together_keep_nobody_out_who_asks_meanwhile(self):
+        """All due while it is stopped. From the first answer to one of the many to the last, others are answered again and
+        again."""
+        run = self.folder / "run"
+        run.mkdir(mode=0o700)
+        rex = self.spawn(env={**os.environ, "XDG_RUNTIME_DIR": str(run)}, hops=0)
+        place = until(lambda: next(run.glob("rex-rpc/[!.]*.sock"), None))
+        rex.session("s", shell="dash")
+        clients, each = amount(10, 101), 990
+        begun = time.monotonic()
+        due = begun + amount(2, 15)
+        with selectors.DefaultSelector() as selector:
+            for _ in range(clients):
+                client = socket.socket(socket.AF_UNIX)
+                self.addCleanup(client.close)
+                client.connect(str(place))
+                params = {"session": "s", "any": [{"bytes": 1}], "waitMs": int((due - time.monotonic()) * 1000)}
+                wait = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "session/wait", "params": params})
+                client.sendall("".join(f"{wait}\n".replace('"id": 0', f'"id": {number}') for number in range(each)).encode())
+                client.sendall(b'{"jsonrpc":"2.0","id":"all","method":"ping"}\n')
+                self.assertIn(b'"all"', client.recv(4096))
+                selector.register(client, selectors.EVENT_READ)
+            late = time.monotonic() - begun  # at most: each waits from when it is read
+            os.kill(rex.pid, signal.SIGSTOP)
+            self.assertTrue(until(lambda: time.monotonic() > due + late, 120))
+            os.kill(rex.pid, signal.SIGCONT)
+            answered, turns, longest = 0, 0, 0.0
+            while answered < clients * each:
+                asked = time.monotonic()
+                rex.call("ping")
+                if answered:
+                    turns, longest = turns + 1, max(longest, time.monotonic() - asked)
+                for key, _ in selector.select(timeout=0):
+                    answered += key.fileobj.recv(1 << 20).count(b"\n")
+        print(f"{turns} others were answered meanwhile, each within {longest * 1000:.0f} ms", end=" ", flush=True)
+        self.assertGreater(turns, 10)
 
     @needs("unshare", "mount", "setpriv")
     @unittest.skipUnless(can("unshare", "-m", "true"), "cannot run here: no mount namespace may be made")
