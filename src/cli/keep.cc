@@ -38,9 +38,8 @@ constexpr Milliseconds claim_pause{5};
 // How long it lives without having been asked for its session.
 constexpr Milliseconds first_request_patience{30'000};
 
-// What its clients get to take the last answers, and how often it is looked whether they have.
+// What its clients get to take the last answers.
 constexpr Milliseconds farewell{1000};
-constexpr Milliseconds farewell_look{5};
 
 /// Tells whoever started us, once.
 void say(std::string_view what) {
@@ -82,10 +81,7 @@ class Keeping {
     }
     end();
     co_await sessions.close_all_of(shell::nobody, shell::default_grace);
-    const TimePoint leave_by = Clock::now() + farewell;
-    while (server_.owes_answers() && Clock::now() < leave_by) {
-      co_await waiter.until(Clock::now() + farewell_look);
-    }
+    co_await server_.until_answered(Clock::now() + farewell);
     server_.end();
   }
 
@@ -219,7 +215,7 @@ pid_t spawn_keeper(std::vector<std::string> argv, int said) {
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   if (failed != 0) {
-    throw os_error("cannot start the process of a session", failed);
+    throw os_error("cannot start the process of a session by", failed, "/proc/self/exe");
   }
   return pid;
 }

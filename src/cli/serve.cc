@@ -94,6 +94,19 @@ void serve_stdio(Server& server, std::shared_ptr<rpc::Connection> connection, st
         });
 }
 
+/// A hang-up says that the client is gone. Whoever tells us to end otherwise lets us answer first, unless it is told
+/// again.
+void heed(asio::basic_signal_set<Executor>& signals, Server& server, bool was_told) {
+  signals.async_wait([&signals, &server, was_told](const std::error_code& error, int number) {
+    if (error) {
+      return;
+    }
+    const bool at_once = was_told || number == SIGHUP;
+    at_once ? server.end() : server.end_politely();
+    heed(signals, server, true);
+  });
+}
+
 }  // namespace
 
 int serve(shell::Nursery& nursery, const ServeOptions& options) {
@@ -105,16 +118,7 @@ int serve(shell::Nursery& nursery, const ServeOptions& options) {
     connection = server.connect(transports::take_over_stdio(executor));
   }
   asio::basic_signal_set<Executor> signals(executor, SIGHUP, SIGINT, SIGTERM);
-  signals.async_wait([&](const std::error_code& error, int number) {
-    if (error) {
-      return;
-    }
-    if (connection) {
-      connection->close("signal " + std::to_string(number));
-    } else {
-      server.end();
-    }
-  });
+  heed(signals, server, false);
   if (!listen_at_all(server, options)) {  // after the signals: whoever reads that we listen may send one at once
     return 2;
   }

@@ -23,6 +23,10 @@ namespace {
 // A client that is gone waits for nobody: its sessions get this long to end by themselves before they are killed.
 constexpr Milliseconds farewell{300};
 
+// What its clients get to take their last answers, and how often it is looked whether they have.
+constexpr Milliseconds answering{2000};
+constexpr Milliseconds answering_look{5};
+
 // What tasks of closed sessions may need to notice. Nothing is lost if they do not.
 constexpr Milliseconds last_turns{100};
 
@@ -110,6 +114,13 @@ bool Server::owes_answers() const {
   });
 }
 
+Task<> Server::until_answered(TimePoint deadline) {
+  Waiter waiter(loop_.get_executor());
+  while (owes_answers() && Clock::now() < deadline) {
+    co_await waiter.until(Clock::now() + answering_look);
+  }
+}
+
 Task<> Server::accept_clients(std::shared_ptr<transports::Listener> listener, Admits admits) {
   while (std::unique_ptr<Transport> transport = co_await listener->accept()) {
     if (is_full() || ending_) {
@@ -161,6 +172,17 @@ Task<> Server::publish_soon() {
   } catch (const Error& error) {
     spdlog::warn("other programs cannot find this instance: {}", error.message());
   }
+}
+
+void Server::end_politely() { spawn(loop_.get_executor(), end_after_answers()); }
+
+Task<> Server::end_after_answers() {
+  ending_ = true;
+  for (const auto& [number, client] : clients_) {
+    client->lifecycle().shut_down();
+  }
+  co_await until_answered(Clock::now() + answering);
+  end();
 }
 
 void Server::end() { spawn(loop_.get_executor(), end_clients()); }

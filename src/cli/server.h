@@ -56,10 +56,14 @@ class Server {
   void run();
   /// Ends all clients with what belongs to them, and then the loop.
   void end();
+  /// The same once what was asked is answered, or two seconds have passed; takes nothing more meanwhile.
+  void end_politely();
 
   [[nodiscard]] bool has_clients() const { return !clients_.empty(); }
   /// Whether a client waits for an answer, or has not taken all of one.
   [[nodiscard]] bool owes_answers() const;
+  /// Until it owes none, or `deadline`.
+  Task<> until_answered(TimePoint deadline);
   /// Notified when a client has left.
   Event& changed() { return changed_; }
 
@@ -71,6 +75,7 @@ class Server {
   std::shared_ptr<rpc::Connection> serve_stream(std::unique_ptr<Transport> stream);
   Task<> publish_soon();
   Task<> end_clients();
+  Task<> end_after_answers();
 
   Loop loop_{1};
   std::string instance_;

@@ -16,6 +16,15 @@ namespace {
 // How often a starting shell is looked at.
 constexpr Milliseconds start_look{250};
 
+/// A shell that cannot read its commands would be waited for until its time has passed. Throws StartFailed.
+void require_proc() {
+  if (access("/proc/self/fd", X_OK) != 0) {
+    throw Error(Fault::StartFailed,
+                "/proc is not mounted here, through which a shell reads its commands; `process/run` needs none")
+        .with("output", "");
+  }
+}
+
 /// Where a program is found, links followed; empty when it is not.
 std::string real_program(const std::string& name, const std::string& path) {
   std::string found;
@@ -107,6 +116,7 @@ Task<> Session::start_incarnation(std::string cwd) {
   startup_ = {};
   IncarnationOptions options = incarnation_options(std::move(cwd));
   if (dialect_ != nullptr) {
+    require_proc();
     startup_watch_ = std::make_unique<StartupWatch>(
         dialect_->startup_files(options_.startup, [this](const std::string& name) { return variable(env_, name); }));
   }

@@ -1,20 +1,77 @@
-"""How an instance ends: hang-ups, crashes, and one that is stuck. Group C of the faults, as far as no other file has it.
+"""How an instance ends, or cannot begin: signals, hang-ups, crashes, and machines that lack what it needs. Group C of the
+faults, as far as no other file has it.
 
 Each test has instances and a runtime directory of its own.
 """
 
+import fcntl
 import os
 import pathlib
 import signal
+import struct
+import subprocess
+import termios
 import time
 import unittest
 
-from rig import RpcError, amount, binary
+from rig import RpcError, amount, binary, until
 from test_daemon import DaemonCase
 from watching import Person
 
+ENDINGS = (signal.SIGTERM, signal.SIGINT)
+
 
 class Told(DaemonCase):
+    def test_C04_what_was_asked_before_it_was_told_to_end_is_answered_and_nothing_more_is_taken(self):
+        for number in ENDINGS:
+            with self.subTest(number):
+                rex = self.instance(hops=0)
+                go = self.folder / f"go{number}"
+                rex.session("s", shell="dash")
+                calls = [rex.start("session/wait", session="s", any=[{"file": str(go)}]) for _ in range(100)]
+                rex.call("ping")
+                rex.process.send_signal(number)
+
+                def is_refused():
+                    asked = rex.start("process/run", command=["touch", str(self.folder / "done")])
+                    try:
+                        asked.result()
+                    except RpcError as error:
+                        return error
+                    (self.folder / "done").unlink()
+                    return None
+
+                refused = until(is_refused)
+                go.touch()
+                self.assertEqual((refused.type, refused.data["executed"]), ("InvalidRequest", "no"), refused)
+                self.assertEqual([call.result()["met"] for call in calls], [0] * 100)
+                self.assertEqual(rex.process.wait(timeout=20), 0)
+                self.assertFalse((self.folder / "done").exists())
+
+    def test_C05_told_twice_it_ends_at_once_and_told_once_it_waits_for_nobody_for_long(self):
+        for numbers, bound in (((signal.SIGTERM, signal.SIGINT), 1.8), ((signal.SIGTERM, signal.SIGHUP), 1.8), ((signal.SIGINT,), 20)):
+            with self.subTest(numbers):
+                rex = subprocess.Popen([binary()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                       env=self.environment)
+                self.addCleanup(rex.stdout.close)
+                self.addCleanup(rex.stdin.close)
+                self.addCleanup(rex.wait)
+                self.addCleanup(rex.kill)
+                rex.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"process/run","params":{"command":'
+                                b'"head -c 4000000 /dev/zero","maxOutputBytes":8000000}}\n'
+                                b'{"jsonrpc":"2.0","id":2,"method":"process/run","params":{"command":"sleep 1000"}}\n')
+                rex.stdin.flush()
+                self.assertTrue(until(lambda rex=rex: self.unread(rex.stdout) > 0), "its answer does not come")
+                begun = time.monotonic()
+                for number in numbers:
+                    rex.send_signal(number)
+                self.assertTrue(until(lambda rex=rex: rex.poll() is not None, bound))
+                self.assertEqual(rex.returncode, 0, time.monotonic() - begun)
+
+    @staticmethod
+    def unread(pipe):
+        return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
+
     def test_C14_a_hang_up_of_the_terminal_ends_what_serves_there_and_no_daemon_session(self):
         made = """'{"session": "main", "shell": "dash", "lifetime": "daemon"}'"""
         place = self.folder / "sock"
@@ -71,6 +128,65 @@ class Broken(DaemonCase):
                 again = stuck.call("session/run", session="main", command=f"echo {number}", key={"client": "c", "seq": number})
                 answers.append(again["output"])
         self.assertEqual(answers, ["1\n", "2\n", "3\n"])
+
+
+class Lacking(DaemonCase):
+    """What a machine lacks is worked without, or named."""
+
+    REQUESTS = {"process/run": {"command": ["echo", "here"]}, "session/create": {"session": "s", "shell": "dash"}}
+
+    def outcome(self, rex, method, params):
+        try:
+            done = rex.call(method, **params)
+            return done.get("stdout") or done["state"]
+        except RpcError as error:
+            return f"{error.type}: {error.message}"
+
+    def test_C10_without_a_home_or_directories_of_the_user_it_works_and_says_what_it_cannot_keep(self):
+        bare = {name: value for name, value in self.environment.items() if name != "HOME" and not name.startswith("XDG_")}
+        nowhere = {**self.environment, "HOME": "/proc/1", "XDG_STATE_HOME": ""}
+        for environment in (bare, nowhere):
+            self.environment = {**environment, "XDG_RUNTIME_DIR": str(self.runtime)}
+            rex = self.instance(hops=0)
+            self.assertEqual([self.outcome(rex, *each) for each in self.REQUESTS.items()], ["here\n", "ready"])
+            if environment is nowhere:  # else it is the home of whoever runs the tests
+                keyed = {"path": str(self.folder / "made"), "key": {"client": "c", "seq": 1}}
+                error = self.refused("OsError", rex.call, "file/mkdir", **keyed)
+                self.assertEqual((error.data["path"], error.data["executed"]), ("/proc/1/.local/", "no"))
+                self.assertFalse((self.folder / "made").exists())
+
+    def test_C10_where_its_directory_was_removed_it_works_elsewhere(self):
+        place = self.folder / "place"
+        place.mkdir()
+        script = 'rmdir ../place && exec "$0"'
+        rex = self.instance(argv=["sh", "-c", script, os.path.realpath(binary())], cwd=place)
+        self.assertEqual([self.outcome(rex, *each) for each in self.REQUESTS.items()], ["here\n", "ready"])
+        rex.session("d", shell="dash", lifetime="daemon", cwd="/")
+        self.assertEqual(rex.call("session/run", session="d", command="pwd")["output"], "/\n")
+
+    @unittest.skipUnless(os.geteuid() == 0, "cannot run here: takes a namespace of mounts")
+    def test_C10_C11_what_doctor_finds_lacking_is_what_is_refused_and_by_the_same_name(self):
+        lacks = {
+            "/proc": ("LACK /proc:", "StartFailed: /proc is not mounted here"),
+            "/dev/pts": ("LACK pseudo-terminals:", "OsError: cannot open a pseudo-terminal (`tty: false` needs none) /dev/ptmx"),
+            "/mnt": ("", "ready"),
+        }
+        for place, (found, refused) in lacks.items():
+            with self.subTest(place):
+                argv = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {place} && exec "$@"', "sh",
+                        os.path.realpath(binary())]
+                done = subprocess.run([*argv, "doctor"], capture_output=True, text=True, env=self.environment, check=False,
+                                      timeout=60)
+                said = [line for line in done.stdout.splitlines() if line.startswith("LACK")]
+                self.assertEqual((done.returncode, bool(said)), (1, True) if found else (0, False), done)
+                self.assertIn(found, done.stdout)
+                rex = self.instance(argv=argv)
+                ran, made = (self.outcome(rex, *each) for each in self.REQUESTS.items())
+                self.assertEqual(ran, "here\n")
+                self.assertTrue(made.startswith(refused), made)
+                if place == "/proc":
+                    error = self.refused("OsError", rex.call, "session/create", session="d", lifetime="daemon")
+                    self.assertEqual(error.data["path"], "/proc/self/exe")
 
 
 if __name__ == "__main__":
