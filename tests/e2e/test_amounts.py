@@ -185,7 +185,7 @@ class Sessions(RexCase):
                 for key, _ in selector.select(timeout=0):
                     answered += key.fileobj.recv(1 << 20).count(b"\n")
         print(f"{turns} others were answered meanwhile, each within {longest * 1000:.0f} ms", end=" ", flush=True)
-        self.assertGreater(turns, 10)
+        self.assertGreater(turns, 3)  # it is none or one where all are seen to at once
 
     @needs("unshare", "mount", "setpriv")
     @unittest.skipUnless(can("unshare", "-m", "true"), "cannot run here: no mount namespace may be made")
