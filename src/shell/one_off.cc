@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "shell/deadline.h"
 #include "shell/environment.h"
 
 namespace rex::shell {
@@ -111,17 +112,17 @@ Task<ProcessResult> run_process(Executor executor, Nursery& nursery, ProcessOpti
   Waiter waiter(executor);
   waiter.subscribe(program->exited());
   waiter.subscribe(cancel.changed());
-  const TimePoint deadline = deadline_after(options.timeout);
+  Deadline deadline(deadline_after(options.timeout));
   std::optional<ProcessState> stopped;
   while (!program->ended() && !stopped) {
     if (cancel.wish() == Cancel::Wish::stop_work) {
       stopped = ProcessState::cancelled;
     } else if (cancel) {
       stopped = ProcessState::left;
-    } else if (Clock::now() >= deadline) {
+    } else if (deadline.has_passed()) {
       stopped = ProcessState::timed_out;
     } else {
-      co_await waiter.until(deadline);
+      co_await waiter.until(deadline.at());
     }
   }
   if (stopped && *stopped != ProcessState::left) {

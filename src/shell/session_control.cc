@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/secret.h"
+#include "shell/deadline.h"
 #include "shell/session.h"
 #include "shell/waiting_watch.h"
 
@@ -207,11 +208,12 @@ std::vector<pid_t> Session::signal(int number, const std::optional<std::string>&
   return targets;
 }
 
-Task<bool> Session::wait_for_end(std::shared_ptr<Job> job, TimePoint deadline) {
+Task<bool> Session::wait_for_end(std::shared_ptr<Job> job, TimePoint at) {
   Waiter waiter(executor_);
   waiter.subscribe(changed_);
-  while (!job->end && !closed_ && Clock::now() < deadline) {
-    co_await waiter.until(deadline);
+  Deadline deadline(at);
+  while (!job->end && !closed_ && !deadline.has_passed()) {
+    co_await waiter.until(deadline.at());
   }
   co_return job->end.has_value();
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "shell/deadline.h"
 #include "shell/session.h"
 #include "shell/waiting_watch.h"
 
@@ -102,6 +103,7 @@ Task<RunResult> Session::outcome(std::shared_ptr<Job> job, Watch watch, OutputOp
   waiter.subscribe(changed_);
   waiter.subscribe(cancel.changed());
   bool stop_asked = false;
+  Deadline deadline(watch.deadline);
   while (true) {
     skip_echo(watch);
     if (watch.patterns && watch.typed.empty()) {
@@ -134,13 +136,13 @@ Task<RunResult> Session::outcome(std::shared_ptr<Job> job, Watch watch, OutputOp
     const TimePoint now = Clock::now();
     const TimePoint silent = quiet ? std::max(watch.since, last_output_) + *quiet : never;
     const bool waiting_only = cancel && !stop_asked;
-    if (!stop_asked && (waiting_only || now >= watch.deadline || now >= silent)) {
+    if (!stop_asked && (waiting_only || deadline.has_passed() || now >= silent)) {
       RunResult result = result_of(*job, watch.from, std::nullopt, output);
       result.state =
           result.state == RunState::waiting_input ? RunState::running : result.state;  // it was not to return
       co_return result;
     }
-    co_await waiter.until(stop_asked ? never : std::min(watch.deadline, silent));
+    co_await waiter.until(stop_asked ? never : std::min(deadline.at(), silent));
   }
 }
 

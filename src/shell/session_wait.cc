@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "shell/deadline.h"
 #include "shell/outside_watch.h"
 #include "shell/session.h"
 
@@ -49,7 +50,7 @@ Task<WaitResult> Session::wait(WaitOptions options, Cancel& cancel) {
     }
   }
   const TimePoint begin = Clock::now();
-  const TimePoint deadline = deadline_after(options.wait);
+  Deadline deadline(deadline_after(options.wait));
   OutsideWatch outside(executor_, shared_.workers, options.any, directory());
   outside.subscribe(waiter);
   const auto tree_of_all = [this] { return tree(); };
@@ -57,7 +58,8 @@ Task<WaitResult> Session::wait(WaitOptions options, Cancel& cancel) {
   std::optional<Match> match;
   while (true) {
     const TimePoint now = Clock::now();
-    TimePoint next_look = outside.not_before(deadline);
+    const bool has_passed = deadline.has_passed();
+    TimePoint next_look = outside.not_before(deadline.at());
     for (std::size_t i = 0; i < options.any.size() && !result.met; ++i) {
       const Condition& condition = options.any[i];
       bool met = false;
@@ -79,7 +81,7 @@ Task<WaitResult> Session::wait(WaitOptions options, Cancel& cancel) {
         result.met = i;
       }
     }
-    if (result.met || cancel || ended_for_good() || now >= outside.not_before(deadline)) {
+    if (result.met || cancel || ended_for_good() || (has_passed && now >= outside.not_before(deadline.at()))) {
       break;
     }
     outside.looked();

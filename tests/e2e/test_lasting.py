@@ -394,26 +394,27 @@ class Clocks(LastingCase):
 
     def test_K04_what_came_while_it_was_stopped_is_seen_before_what_is_due(self):
         rex = self.instance()
-        session = rex.session("main", shell="bash", lifetime="daemon")
-        patience, gates = amount(3, 60), []
-        for name, times in (("a job", {"timeoutMs": patience * 1000}), ("a wait", {"waitMs": patience * 1000})):
+        rex.session("main", shell="bash", lifetime="daemon")
+        patience = amount(2, 60)
+        for name, method, params in (("lifetime", "session/run", {"session": "main", "timeoutMs": patience * 1000}),
+                                     ("wait", "session/run", {"session": "main", "waitMs": patience * 1000}),
+                                     ("program", "process/run", {"timeoutMs": patience * 1000})):
             with self.subTest(name):
-                gate, over = self.folder / f"gate{len(gates)}", self.folder / f"over{len(gates)}"
+                gate, begun, over = (self.folder / f"{name}-{what}" for what in ("gate", "begun", "over"))
                 os.mkfifo(gate)
-                gates.append(gate)
-                begun = time.monotonic()
-                pending = session.start("run", command=f"read x <{gate}; echo $x; touch {over}", **times)
-                self.assertTrue(until(lambda: session.call("info")["job"]))
+                asked = time.monotonic()
+                pending = rex.start(method, command=f"touch {begun}; read x <{gate}; touch {over}", **params)
+                self.assertTrue(until(begun.exists))
                 stopped = [*self.keepers(), rex.pid]
                 for pid in stopped:
                     os.kill(pid, signal.SIGSTOP)
-                self.assertLess(time.monotonic() - begun, patience, "too slow a machine to show anything")
+                self.assertLess(time.monotonic() - asked, patience, "too slow a machine to show anything")
                 self.pass_gate(gate)
                 self.assertTrue(until(over.exists))
-                self.assertTrue(until(lambda begun=begun: time.monotonic() > begun + patience + 0.5, 2 * patience + 60))
+                self.assertTrue(until(lambda asked=asked: time.monotonic() > asked + patience + 0.5, 2 * patience + 60))
                 for pid in stopped:
                     os.kill(pid, signal.SIGCONT)
-                self.ended(pending.result(), output="go\n")
+                self.result(pending.result(), state="exited", exitCode=0)
 
 
 class Expiry(LastingCase):
