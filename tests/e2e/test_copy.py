@@ -237,13 +237,14 @@ class Copies(RexCase):
         """A rex-rpc and a host so many instances further, to which only so many bytes go and from which so many come;
         its pid."""
         hop = self.folder / "rex-rpc"  # by its name, what an argv runs is spoken to at once
-        hop.write_text('#!/bin/sh\nexec 3<&0\n"$0-most" $1 <&3 3<&- | $3 3<&- | "$0-most" $2 3<&- &\n'
-                       "exec <&- >&- 3<&-\nwait\n")  # its output ends with that of the instance
-        hop.with_name("rex-rpc-most").write_text(
-            f"#!{sys.executable}\nimport os, sys\nleft = int(sys.argv[1])\nwhile piece := os.read(0, 65536):\n"
-            "  if left > 0: os.write(1, piece)\n  left -= len(piece)\n")
-        for program in self.folder.glob("rex-rpc*"):
-            program.chmod(0o755)
+        if not hop.exists():  # else one that was lost before may be dialled again by it just now
+            hop.with_name("rex-rpc-most").write_text(
+                f"#!{sys.executable}\nimport os, sys\nleft = int(sys.argv[1])\nwhile piece := os.read(0, 65536):\n"
+                "  if left > 0: os.write(1, piece)\n  left -= len(piece)\n")
+            hop.write_text('#!/bin/sh\nexec 3<&0\n"$0-most" $1 <&3 3<&- | $3 3<&- | "$0-most" $2 3<&- &\n'
+                           "exec <&- >&- 3<&-\nwait\n")  # its output ends with that of the instance
+            for program in self.folder.glob("rex-rpc*"):
+                program.chmod(0o755)
         limits = [str(1 << 60 if limit is None else limit) for limit in (into, out)]
         rex = Rex(hops=hops - 1)
         self.addCleanup(rex.close)
