@@ -118,11 +118,15 @@ Task<bool> Channel::restore_names(std::shared_ptr<rpc::Connection> connection) {
   const auto round = std::make_shared<Round>();
   Waiter waiter(client_->executor());
   waiter.subscribe(round->changed);
-  begin_names(round, connection);
-  while (round->open != 0) {
-    co_await waiter.until(never);
+  for (;;) {
     if (!connection->is_closed()) {
       begin_names(round, connection);
+    }
+    if (round->open == 0) {
+      break;
+    }
+    co_await waiter.until(never);
+    if (!connection->is_closed()) {
       co_await restore_streams(connection);
     }
   }
