@@ -50,14 +50,16 @@ void readdress(json& params, const std::string& rest) {
 /// A request without its answer: while it is, the far side may ask. What it did not ask is not kept for later.
 class Channel::UnderWay {
  public:
-  UnderWay(Channel& channel, std::string connects)
-      : channel_(channel), connects_(channel.connecting_.insert(std::move(connects))) {
+  UnderWay(Channel& channel, std::string connects, bool streams)
+      : channel_(channel), connects_(channel.connecting_.insert(std::move(connects))), streams_(streams ? 1 : 0) {
     ++channel_.pending_;
+    channel_.opening_ += streams_;
     channel_.prompts_left_ += max_prompts;
   }
   ~UnderWay() {
     channel_.connecting_.erase(connects_);
     --channel_.pending_;
+    channel_.opening_ -= streams_;
     channel_.prompts_left_ = std::min(channel_.prompts_left_, channel_.pending_ * max_prompts);
   }
   UnderWay(const UnderWay&) = delete;
@@ -66,6 +68,7 @@ class Channel::UnderWay {
  private:
   Channel& channel_;
   std::multiset<std::string>::iterator connects_;
+  std::size_t streams_;
 };
 
 void Channel::open(std::shared_ptr<Link> link, std::uint64_t number, const std::vector<std::string>& via) {
@@ -128,12 +131,12 @@ Task<json> Channel::forward(std::string method, json params, std::string rest, r
   }
   readdress(params, rest);
   const bool streams = !ended_by(method).empty();
-  if (streams && holdings_.is_full_of_streams()) {
+  if (streams && holdings_.is_full_of_streams(opening_)) {
     throw limit_exceeded("attachments", max_held + 1, max_held);
   }
   const bool lasts = method == "host/connect" || streams;
   json asked = lasts ? params : json();
-  const UnderWay under_way(*this, method == "host/connect" ? path_named(rest, params) : "");
+  const UnderWay under_way(*this, method == "host/connect" ? path_named(rest, params) : "", streams);
   const std::shared_ptr<Link> link = link_;
   const std::shared_ptr<rpc::Connection> connection = connection_;
   const std::uint64_t number = number_;

@@ -79,6 +79,7 @@ class Channel : public std::enable_shared_from_this<Channel>, public rpc::Servic
   std::shared_ptr<rpc::Connection> connection_;
   std::size_t pending_ = 0;  // requests of the client that have no answer yet
   std::size_t prompts_left_ = 0;
+  std::size_t opening_ = 0;                // of those, the requests that make a stream
   std::multiset<std::string> connecting_;  // the paths of its host/connect under way
   Continuity continuity_;
   Holdings holdings_;

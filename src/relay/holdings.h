@@ -40,7 +40,8 @@ class Holdings {
     nlohmann::json created{};  // when its session was: another of the same name is not the same
   };
 
-  [[nodiscard]] bool is_full_of_streams() const { return streams_.size() >= max_held; }
+  /// Whether there is no room for one more beside those that are being opened.
+  [[nodiscard]] bool is_full_of_streams(std::size_t opening = 0) const { return streams_.size() + opening >= max_held; }
   [[nodiscard]] bool is_empty() const { return names_.empty() && streams_.empty(); }
   [[nodiscard]] const std::vector<Name>& names() const { return names_; }
   /// By the client's id.

@@ -190,6 +190,7 @@ TEST_CASE("So many streams are had again, and whether one more would be is known
   Holdings holdings;
   for (std::size_t i = 0; i < rex::relay::max_held; ++i) {
     CHECK_FALSE(holdings.is_full_of_streams());
+    CHECK(holdings.is_full_of_streams(rex::relay::max_held - i));  // with those that are being opened
     holdings.made("session/subscribe", {{"session", "s"}}, {{"attachment", "a"}}, std::to_string(i));
   }
   CHECK(holdings.is_full_of_streams());
