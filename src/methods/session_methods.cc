@@ -191,11 +191,13 @@ Task<wire::SessionReadResult> read(wire::SessionReadParams params, rpc::Call& ca
     read.next -= tail;
   }
   wire::SessionReadResult result;
-  if (params.view == wire::View::clean) {
+  const bool clean = params.view == wire::View::clean;
+  if (clean) {
     shell::OutputText text(shell::View::clean, read.data.size() * 3, read.from);
     text.feed(read.data);
-    result.data = text.finish().output;
-  } else if (params.encoding != wire::Encoding::base64 && travels_as_text(read.data)) {
+    read.data = text.finish().output;
+  }
+  if ((clean || params.encoding != wire::Encoding::base64) && travels_as_text(read.data)) {
     result.data = std::move(read.data);
   } else {
     result.data = to_base64(read.data);

@@ -17,9 +17,20 @@ std::string signal_name(int number) {
   return name != nullptr ? name : std::to_string(number);
 }
 
+namespace {
+
+constexpr std::size_t many_bytes = 1u << 20;  // of fewer, no escapes outgrow a message
+
+}  // namespace
+
 bool travels_as_text(std::string_view bytes) {
-  const auto escaped = [](char c) { return c >= 0 && c < 0x20 && c != '\n' && c != '\t' && c != '\r'; };
+  const auto doubled = [](char c) { return c == '\n' || c == '\t' || c == '\r' || c == '"' || c == '\\'; };
+  const auto escaped = [&](char c) { return c >= 0 && c < 0x20 && !doubled(c); };
   const auto controls = static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), escaped));
+  if (bytes.size() > many_bytes) {
+    const auto pairs = static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), doubled));
+    return 5 * controls + pairs <= bytes.size() / 3 && is_utf8(bytes);
+  }
   return controls <= bytes.size() / 8 && is_utf8(bytes);
 }
 

@@ -19,7 +19,8 @@ int signal_number(wire::Signal signal);
 shell::ResourceLimits limits_of(const wire::ResourceLimits& limits);
 
 /// Whether bytes go as text: they are UTF-8, and not so full of control characters that JSON's escapes, six bytes each,
-/// could outgrow a message.
+/// could outgrow a message. Many bytes go as text only where their escapes, also of line ends and quotes, leave them
+/// shorter than base64 is, so that the most that can be asked for fits.
 bool travels_as_text(std::string_view bytes);
 
 std::vector<wire::Process> to_wire(const std::vector<shell::Process>& processes);

@@ -92,7 +92,8 @@ inline constexpr std::int64_t watch_pollMs = 2'000;
 inline constexpr std::int64_t edit_maxBytes = 16'777'216;  ///< All files of one file/edit, before and after.
 inline constexpr std::int64_t edit_count = 1'000;  ///< Edits of one file/edit.
 inline constexpr std::int64_t edit_files = 100;  ///< Files of one file/edit.
-inline constexpr std::int64_t frameBytes = 16'777'216;  ///< One message.
+/// One message, either way. An answer that would be longer is LimitExceeded `frameBytes`.
+inline constexpr std::int64_t frameBytes = 16'777'216;
 inline constexpr std::int64_t handshakeFrameBytes = 65'536;  ///< One message before `initialize` on TCP.
 inline constexpr std::int64_t headerBytes = 4'096;  ///< The header lines of one message.
 inline constexpr std::int64_t jsonDepth = 64;  ///< Nesting of one message.

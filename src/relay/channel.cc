@@ -89,6 +89,12 @@ void Channel::open(std::shared_ptr<Link> link, std::uint64_t number, const std::
 }
 
 Error Channel::lost(const Link& link, bool sent) const {
+  if (connection_->lost_an_answer()) {  // whoever is there goes on
+    const std::string whose = name_.empty() ? "the process that keeps the session" : "host " + name_;
+    Error error(Fault::HostLost, "the connection to " + whose + " was closed: " + connection_->close_reason());
+    error = std::move(error).executed(sent ? Executed::unknown : Executed::no);
+    return name_.empty() ? error : std::move(error).with("host", name_);
+  }
   if (name_.empty()) {
     Error error(Fault::SessionEnded, "the process that kept the session has ended: " + link.reason());
     return std::move(error).executed(sent ? Executed::unknown : Executed::no);
@@ -145,7 +151,11 @@ Task<json> Channel::forward(std::string method, json params, std::string rest, r
     result = co_await connection->call(method, std::move(params), &call.cancel());
   } catch (const Error& error) {
     const bool ended = error.fault() == Fault::HostLost && connection->is_closed();
-    if (ended && holdings_.forget(attachment)) {
+    const bool forgotten = ended && holdings_.forget(attachment);
+    if (ended && number == number_ && connection->lost_an_answer() && link->is_shared()) {
+      give_up(lost(*link, true));  // the link goes on, so that nothing would bring back what streamed here
+    }
+    if (forgotten) {
       co_return json::object();  // it was to end, and has
     }
     throw ended ? lost(*link, true) : rewritten(error, name_);

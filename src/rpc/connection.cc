@@ -145,6 +145,7 @@ void Connection::take(std::string_view bytes) {
 void Connection::take_frame(const Frame& frame) {
   if (frame.refused) {
     send(error_message("null", *frame.refused));
+    miss_answers(*frame.refused);
     show_out_stranger();
     return;
   }
@@ -181,7 +182,10 @@ void Connection::take_message(Message message, const std::shared_ptr<Batch>& bat
       batch->expect_one();
     }
     const auto& invalid = std::get<Invalid>(message);
-    answer(batch, slot, error_message(invalid.id, invalid.error));
+    answer(batch, slot, {error_message(invalid.id, invalid.error), invalid.id});
+    if (invalid.error.fault() == Fault::LimitExceeded) {
+      miss_answers(invalid.error);
+    }
   }
   show_out_stranger();
 }
@@ -207,7 +211,7 @@ void Connection::take_request(Request request, const std::shared_ptr<Batch>& bat
                   .with("retryAfterMs", retry_after_ms);
   }
   if (refused) {
-    answer(batch, slot, error_message(id, *refused));
+    answer(batch, slot, {error_message(id, *refused), id});
     return;
   }
   auto call = std::make_shared<Call>(shared_from_this(), id);
@@ -219,26 +223,31 @@ void Connection::take_request(Request request, const std::shared_ptr<Batch>& bat
 /// forgoes it.
 Task<> Connection::serve(std::shared_ptr<Call> call, std::string key, Request request, std::shared_ptr<Batch> batch,
                          std::size_t slot) {
-  std::string reply;
+  Answer reply;
   try {
     std::string method = request.method;
     const json result = co_await service_.call(std::move(method), std::move(request.params), *call);
-    reply = result_message(call->id(), result);
+    reply = {result_message(call->id(), result), call->id(), Executed::yes};
   } catch (...) {
     reply = failure_of(*call, request.method, std::current_exception());
   }
   calls_.erase(key);
-  answer(batch, slot, call->is_answered() ? std::move(reply) : "");
+  answer(batch, slot, call->is_answered() ? std::move(reply) : Answer());
   answered_.notify();
   show_out_stranger();
 }
 
-std::string Connection::failure_of(const Call& call, std::string_view method, const std::exception_ptr& escaped) {
+Answer Connection::failure_of(const Call& call, std::string_view method, const std::exception_ptr& escaped) {
   std::string what;
   try {
     std::rethrow_exception(escaped);
   } catch (const Error& error) {
-    return error_message(call.id(), error);
+    Answer answer{error_message(call.id(), error), call.id(), error.was_executed()};
+    if (answer.text.size() > options_.limits.frame_bytes) {
+      Error bare(error.fault(), error.message() + "; the rest is left out, as a message is at most frameBytes long");
+      answer.text = error_message(call.id(), std::move(bare).executed(error.was_executed()));
+    }
+    return answer;
   } catch (const std::exception& error) {
     what = error.what();
   } catch (...) {
@@ -248,7 +257,8 @@ std::string Connection::failure_of(const Call& call, std::string_view method, co
   const std::string incident = new_incident();
   log("incident " + incident + " in " + printable(method) + ": " + printable(what));
   Error error(Fault::InternalError, "internal error, incident " + incident);
-  return error_message(call.id(), std::move(error).executed(Executed::unknown).with("incident", incident));
+  error = std::move(error).executed(Executed::unknown).with("incident", incident);
+  return {error_message(call.id(), error), call.id(), Executed::unknown};
 }
 
 void Connection::take_notification(Request notification) {

@@ -28,6 +28,7 @@ inline constexpr Milliseconds last_words_patience{1000};
 
 class Connection;
 class Batch;
+struct Answer;
 
 /// One request from its arrival to its answer. Handlers get it by reference; it lives until they return.
 class Call {
@@ -93,7 +94,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Sends a notification. Dropped silently once closed. Never waits; see unsent_bytes().
   void notify(std::string_view method, const nlohmann::json& params);
-  /// Sends a request and waits for its answer. Throws the peer's error as it came, or HostLost when the stream ends.
+  /// Sends a request and waits for its answer. Throws the peer's error as it came, HostLost when the stream ends, or
+  /// LimitExceeded `frameBytes` for a request that the peer would not read.
   /// A wish to `cancel` is passed on, and the answer waited for: it says what became of the request.
   Task<nlohmann::json> call(std::string method, nlohmann::json params, Cancel* cancel = nullptr);
   /// Most of what comes in goes on to `other`: nothing more is read while that one's peer has much left to take.
@@ -111,6 +113,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Notified when is_closed() becomes true.
   Event& closed() { return closed_event_; }
   [[nodiscard]] const std::string& close_reason() const { return close_reason_; }
+  /// We closed it: what could not be read may have been an answer that was waited for.
+  [[nodiscard]] bool lost_an_answer() const { return lost_an_answer_; }
   /// The peer has said its last, and is owed what is in flight.
   [[nodiscard]] bool is_half_closed() const { return input_ended_; }
   /// Notified when is_half_closed() becomes true.
@@ -156,9 +160,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void take_notification(Request notification);
   void take_response(Response response);
   void take_cancel(const Request& notification);
-  void answer(const std::shared_ptr<Batch>& batch, std::size_t slot, std::string reply);
+  void miss_answers(const Error& unreadable);
+  void answer(const std::shared_ptr<Batch>& batch, std::size_t slot, Answer reply);
   void count_out(const std::shared_ptr<Batch>& batch);
-  std::string failure_of(const Call& call, std::string_view method, const std::exception_ptr& escaped);
+  Answer failure_of(const Call& call, std::string_view method, const std::exception_ptr& escaped);
   void send(std::string_view body);
   [[nodiscard]] bool has_too_much_unsent() const;
   void flush();
@@ -182,6 +187,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool draining_ = false;     // drain() runs and owns the output
   bool input_ended_ = false;  // nothing we ask the peer will be answered any more
   bool closed_ = false;
+  bool lost_an_answer_ = false;
   std::string close_reason_;
   std::shared_ptr<Connection> onward_;
   std::string peer_name_;

@@ -3,6 +3,7 @@
 // except those answers.
 #include <string.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -31,6 +32,19 @@ void forget_sent(std::string& output, std::size_t& sent) {
   }
 }
 
+/// In the place of `answer`, because what is to be sent with it has `bytes`, and the peer would not read it.
+std::string too_long(const Answer& answer, std::size_t bytes, std::size_t max) {
+  Error error(Fault::LimitExceeded, "the answer is " + std::to_string(bytes) +
+                                        " bytes long, and frameBytes, the most " + "that one message has, is " +
+                                        std::to_string(max) +
+                                        ": ask for less at a time (length, maxBytes, maxOutputBytes, limit)");
+  return error_message(answer.id, std::move(error)
+                                      .executed(answer.executed)
+                                      .with("limit", "frameBytes")
+                                      .with("value", static_cast<std::int64_t>(bytes))
+                                      .with("max", static_cast<std::int64_t>(max)));
+}
+
 }  // namespace
 
 /// One request of ours that waits for the peer. Takes itself off the list, also when its coroutine is destroyed.
@@ -56,6 +70,12 @@ Task<json> Connection::call(std::string method, json params, Cancel* cancel) {
   const Self self = shared_from_this();
   Outgoing outgoing(*this, std::to_string(next_id_++));
   std::string text = request_message(outgoing.id, method, params);
+  if (text.size() > options_.limits.frame_bytes) {
+    const std::size_t bytes = text.size();
+    wipe(text);
+    throw limit_exceeded("frameBytes", static_cast<std::int64_t>(bytes),
+                         static_cast<std::int64_t>(options_.limits.frame_bytes));
+  }
   send(text);
   wipe(text);  // it may hold a secret
   std::optional<Cancel::Listener> pass_on;
@@ -95,6 +115,15 @@ void Connection::take_response(Response response) {
   }
 }
 
+/// Whoever waits for an answer that was stepped over would wait for ever.
+void Connection::miss_answers(const Error& unreadable) {
+  const auto waits = [](const auto& each) { return !each.second->response; };
+  if (std::ranges::any_of(outgoing_, waits)) {
+    lost_an_answer_ = true;
+    close("what may have been an answer could not be read: " + unreadable.message());
+  }
+}
+
 void Connection::wake_outgoing() {
   for (const auto& [id, outgoing] : outgoing_) {
     outgoing->waiter.wake();
@@ -105,10 +134,13 @@ void Connection::notify(std::string_view method, const json& params) {
   send(request_message(std::nullopt, method, params));
 }
 
-void Connection::answer(const std::shared_ptr<Batch>& batch, std::size_t slot, std::string reply) {
+void Connection::answer(const std::shared_ptr<Batch>& batch, std::size_t slot, Answer reply) {
   if (!batch) {
-    if (!reply.empty()) {
-      send(reply);
+    if (reply.text.size() > options_.limits.frame_bytes) {
+      reply.text = too_long(reply, reply.text.size(), options_.limits.frame_bytes);
+    }
+    if (!reply.text.empty()) {
+      send(reply.text);
     }
     return;
   }
@@ -117,10 +149,20 @@ void Connection::answer(const std::shared_ptr<Batch>& batch, std::size_t slot, s
 }
 
 void Connection::count_out(const std::shared_ptr<Batch>& batch) {
-  if (batch->one_less()) {
-    if (const std::string text = batch->text(); !text.empty()) {
-      send(text);
+  if (!batch->one_less()) {
+    return;
+  }
+  const std::size_t bytes = batch->bytes();
+  while (batch->bytes() > options_.limits.frame_bytes) {
+    Answer& longest = batch->longest();
+    std::string refusal = too_long(longest, bytes, options_.limits.frame_bytes);
+    if (refusal.size() >= longest.text.size()) {
+      break;  // there is nothing left to gain
     }
+    longest.text = std::move(refusal);
+  }
+  if (const std::string text = batch->text(); !text.empty()) {
+    send(text);
   }
 }
 

@@ -118,6 +118,16 @@ class Files(RexCase):
         self.refused("LimitExceeded", self.call, "read", file)
         self.refused("InvalidParams", self.call, "read", file, offset=2**53)
 
+    def test_F22_the_most_that_is_read_comes_whatever_it_is_full_of(self):
+        file, data = self.folder / "lines", b"\n" * 8 * MIB
+        file.write_bytes(data)
+        got = self.call("read", file, length=8 * MIB)
+        self.assertEqual((got["encoding"], base64.b64decode(got["data"]) == data), ("base64", True))
+        refused = self.refused("LimitExceeded", self.call, "read", file, length=8 * MIB, encoding="utf-8")
+        self.assertEqual((refused.data["limit"], refused.data["max"]), ("frameBytes", 16 * MIB))
+        self.assertGreater(refused.data["value"], 16 * MIB)
+        self.assertEqual(len(self.call("read", file, length=7 * MIB, encoding="utf-8")["data"]), 7 * MIB)
+
     def test_X11_a_file_that_changes_is_read_as_it_was_or_as_it_is(self):
         file, texts, stop = self.folder / "file", ["a" * 200_000, "b" * 300_000], threading.Event()
         file.write_text(texts[0])

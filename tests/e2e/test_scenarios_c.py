@@ -253,6 +253,20 @@ class Output(RexCase):
         rest = session.read_all(info["oldest"], maxBytes=8 * MIB)
         self.assertEqual((len(rest), rest.strip(b"\0")), (info["next"] - info["oldest"], b""))
 
+    def test_F22_the_most_output_comes_in_one_answer_or_its_length_is_told(self):
+        session = self.fresh()
+        result = self.ended(session.run(f"yes '' | head -c {8 * MIB}", maxOutputBytes=8 * MIB), totalBytes=8 * MIB)
+        self.assertEqual((result["encoding"], len(base64.b64decode(result["output"]))), ("base64", 8 * MIB))
+        for view in ("raw", "clean"):
+            read = session.call("read", offset=result["from"], maxBytes=8 * MIB, view=view)
+            self.assertEqual((read["encoding"], base64.b64decode(read["data"]).strip()), ("base64", b""))
+        self.usable(session)
+        both = f"head -c {8 * MIB} /dev/zero | tee /dev/stderr"
+        refused = self.refused("LimitExceeded", self.rex.call, "process/run", command=both, maxOutputBytes=8 * MIB)
+        self.assertEqual((refused.data["limit"], refused.data["executed"]), ("frameBytes", "yes"))
+        done = self.rex.call("process/run", command=both, maxOutputBytes=4 * MIB)
+        self.assertEqual([len(base64.b64decode(done[stream])) for stream in ("stdout", "stderr")], [4 * MIB] * 2)
+
     @in_shells()
     def test_C18_a_text_in_pieces_and_colours_matches_once(self, session):
         command = ("printf 'Lis'; sleep 0.05; printf '\\033[1m'; sleep 0.05; printf 'tening on :80'; sleep 0.05;"

@@ -50,6 +50,11 @@ struct Server {
     if (what == "error") {
       throw Error(Fault::SessionBusy, "busy").with("job", "17");
     }
+    if (what == "much") {
+      throw Error(Fault::RequestCancelled, "cancelled")
+          .executed(Executed::yes)
+          .with("result", std::string(params.at("bytes").get<std::size_t>(), 'x'));
+    }
     if (what == "int") {
       throw 5;
     }
@@ -380,6 +385,70 @@ TEST_CASE("Answers to nothing are counted, and a hundred are enough", "[R11]") {
   CHECK(peer.alive());
   peer.send_framed(R"({"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}})");
   peer.until_finished();
+}
+
+TEST_CASE("No answer is longer than a frame, and what would be says so", "[F22]") {
+  Server server;
+  Connection::Options options;
+  options.limits.frame_bytes = 4096;
+  Client peer(server, options);
+  const auto flood = [](int id, std::size_t bytes) {
+    return request(std::to_string(id), "flood", json{{"bytes", bytes}}.dump());
+  };
+  const std::size_t around = std::string(R"({"jsonrpc":"2.0","id":1,"result":""})").size();
+  CHECK(peer.ask(flood(1, 4096 - around)).contains("result"));
+  const json error = peer.ask(flood(1, 4097 - around)).at("error");
+  CHECK(error.at("code") == 1201);
+  CHECK(error.at("data") == json{{"type", "LimitExceeded"},
+                                 {"executed", "yes"},
+                                 {"retryable", false},
+                                 {"limit", "frameBytes"},
+                                 {"value", 4097},
+                                 {"max", 4096}});
+
+  const json failed = peer.ask(request("1", "throws", R"({"what":"much","bytes":4000})")).at("error");
+  CHECK(failed.at("code") == -32800);
+  CHECK(failed.at("data").at("executed") == "yes");
+  CHECK_FALSE(failed.at("data").contains("result"));
+
+  const json batch = peer.ask("[" + flood(1, 1400) + "," + flood(2, 1600) + "," + flood(3, 1500) + "]");
+  REQUIRE(batch.size() == 3);
+  CHECK(batch[0].at("result").get<std::string>().size() == 1400);
+  CHECK(batch[1].at("error").at("data").at("limit") == "frameBytes");
+  CHECK(batch[1].at("id") == 2);
+  CHECK(batch[2].at("result").get<std::string>().size() == 1500);
+
+  const std::string asked = request("1", "ask", R"({"x":""})");  // as long as the question but for the method
+  const json refused = peer.ask(request("1", "ask", json{{"x", std::string(4096 - asked.size(), 'x')}}.dump()));
+  CHECK(refused.at("error").at("data").at("limit") == "frameBytes");
+  CHECK(refused.at("error").at("data").at("executed") == "no");
+  CHECK(peer.alive());
+}
+
+TEST_CASE("Nobody waits for an answer that cannot be read", "[F22][R11]") {
+  const auto answer = [](const json& id, const json& result) {
+    return json{{"jsonrpc", "2.0"}, {"id", id}, {"result", result}}.dump();
+  };
+  for (const json& result : {json(std::string(5000, 'x')), json(std::vector<int>(100, 1))}) {
+    Server server;
+    Connection::Options options;
+    options.limits.frame_bytes = 4096;
+    options.limits.json_values = 50;
+    Client peer(server, options);
+    CHECK(peer.ask(answer(1, result)).at("error").at("code") == 1201);
+    CHECK(peer.alive());  // as nobody waited
+
+    peer.send_framed(request("1", "ask"));
+    const json id = peer.json_answer().at("id");
+    peer.send_framed(answer(id, result));
+    const json told = peer.json_answer();
+    CHECK(told.at("id") == nullptr);
+    CHECK(told.at("error").at("code") == 1201);
+    peer.until_finished();
+    peer.until([&] { return peer.connection->in_flight() == 0; });
+    CHECK(peer.connection->lost_an_answer());
+    CHECK(peer.connection->close_reason().find(result.is_string() ? "frameBytes" : "jsonValues") != std::string::npos);
+  }
 }
 
 TEST_CASE("The base protocol's order is kept", "[R16]") {

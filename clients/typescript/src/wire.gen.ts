@@ -1904,7 +1904,7 @@ export const limits = {
   "edit.count": 1000,
   /** Files of one file/edit. */
   "edit.files": 100,
-  /** One message. */
+  /** One message, either way. An answer that would be longer is LimitExceeded `frameBytes`. */
   "frameBytes": 16777216,
   /** One message before `initialize` on TCP. */
   "handshakeFrameBytes": 65536,
