@@ -162,6 +162,14 @@ bool Keepers::is_reachable(const std::string& socket) const {
   return (link && link->is_up()) || is_alive(executor_, socket);
 }
 
+bool Keepers::is_there(const std::string& socket) const {
+  try {
+    return is_reachable(socket);
+  } catch (const Error&) {
+    return true;  // too busy to take another client
+  }
+}
+
 Task<relay::Elsewhere::Place> Keepers::find(std::string method, json params) {
   if (method == "session/create") {
     if (!is_for_daemon(params)) {
@@ -244,7 +252,7 @@ Task<Keepers::Listed> Keepers::list(rpc::Call& call) {
   waiter.subscribe(call.cancel().changed());
   try {
     for (const std::string& socket : all_sockets()) {
-      if (is_reachable(socket)) {
+      if (is_there(socket)) {
         ++asked->open;
         spawn(executor_, ask(asked, socket), [asked](std::exception_ptr failure) {
           --asked->open;
@@ -256,10 +264,21 @@ Task<Keepers::Listed> Keepers::list(rpc::Call& call) {
     while (asked->open != 0 && !call.cancel() && Clock::now() < asked->deadline) {
       co_await waiter.until(asked->deadline);
     }
-    const SessionRecords::Lost lost = records_.lost(
-        [&](const std::string& socket) { return asked->answered.contains(socket) || is_reachable(socket); });
+    std::set<std::string> there = asked->answered;
+    for (std::string& socket : all_sockets()) {
+      if (!there.contains(socket) && is_there(socket)) {
+        there.insert(std::move(socket));
+      }
+    }
+    SessionRecords::Lost lost;
+    const std::function<void()> look = [&] {
+      lost = records_.lost([&](const std::string& socket) { return there.contains(socket); });
+    };
+    co_await workers_.run(look);
     for (const wire::SessionInfo& info : lost.sessions) {
-      asked->listed.sessions.push_back(wire::write(info));
+      if (!is_there(keeper_socket(info.session))) {  // else it was made meanwhile
+        asked->listed.sessions.push_back(wire::write(info));
+      }
     }
     if (!lost.problem.empty()) {
       call.connection()->log(lost.problem);

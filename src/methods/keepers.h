@@ -52,6 +52,7 @@ class Keepers final : public relay::Elsewhere {
   struct Asked;
   Task<> ask(std::shared_ptr<Asked> asked, std::string socket);
   [[nodiscard]] bool is_reachable(const std::string& socket) const;
+  [[nodiscard]] bool is_there(const std::string& socket) const;
   Task<Place> place_for_new(nlohmann::json params);
 
   Executor executor_;

@@ -4,6 +4,7 @@ Each test has a runtime directory of its own, and with it a set of daemon sessio
 process that keeps a session is started.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -274,7 +275,7 @@ class Ends(DaemonCase):
     def test_one_that_does_not_answer_is_told_in_the_list_and_holds_up_nobody(self):
         rex = self.instance()
         rex.session("stuck", shell="dash", lifetime="daemon")
-        [stuck] = self.keepers()
+        [stuck], [path] = self.keepers(), self.sockets.glob("daemon-*.sock")
         rex.session("well", shell="dash", lifetime="daemon")
         os.kill(stuck, signal.SIGSTOP)
         self.addCleanup(os.kill, stuck, signal.SIGCONT)
@@ -283,6 +284,17 @@ class Ends(DaemonCase):
         self.assertIn("did not answer", listed["detail"])
         late = rex.call("session/list")  # by a link that is there already
         self.assertIn("did not answer", late["detail"])
+        callers = contextlib.ExitStack()
+        self.addCleanup(callers.close)
+        with contextlib.suppress(BlockingIOError):
+            while True:  # until it has no place for one more
+                caller = callers.enter_context(socket.socket(socket.AF_UNIX))
+                caller.setblocking(False)
+                caller.connect(str(path))
+        full = self.instance().call("session/list")
+        self.assertEqual([each["session"] for each in full["sessions"]], ["well"])
+        self.assertIn("did not answer", full["detail"])
+        callers.close()
         os.kill(stuck, signal.SIGCONT)
         self.assertTrue(until(lambda: len(rex.call("session/list")["sessions"]) == 2))
 
