@@ -278,6 +278,7 @@ class Commands(WatchCase):
 
     def test_kill_ends_all_that_are_named_or_none(self):
         rex = self.spawn(env=self.environment())
+        self.socket_of(rex)
         sessions = [rex.session(name) for name in ("x", "y", "z")]
         self.assertEqual(self.command("kill", "x", "nobody").returncode, 1)
         self.assertEqual(sessions[0].output("echo lives"), "lives\n")
