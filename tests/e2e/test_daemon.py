@@ -51,10 +51,10 @@ class DaemonCase(RexCase):
     def keepers(self):
         """The processes that keep the sessions of this test."""
         found = []
-        for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
-            pid = int(path.parent.name)
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
+            pid = int(path.name)
             try:
-                mine = f"XDG_RUNTIME_DIR={self.runtime}".encode() in path.read_bytes().split(b"\0")
+                mine = f"XDG_RUNTIME_DIR={self.runtime}".encode() in (path / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue
             if mine and status_of(pid).get("Name") == "rex-session" and alive(pid):

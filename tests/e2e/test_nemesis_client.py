@@ -81,11 +81,11 @@ class Way:
     def processes(self, name):
         """Those of this name that have this test's folder for their sockets."""
         found = []
-        for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if f"XDG_RUNTIME_DIR={self.environment['XDG_RUNTIME_DIR']}".encode() in path.read_bytes():
-                    if status_of(int(path.parent.name)).get("Name") == name:
-                        found.append(int(path.parent.name))
+                if f"XDG_RUNTIME_DIR={self.environment['XDG_RUNTIME_DIR']}".encode() in (path / "environ").read_bytes():
+                    if status_of(int(path.name)).get("Name") == name:
+                        found.append(int(path.name))
         return sorted(found)
 
 

@@ -51,10 +51,10 @@ class Alone:
     def processes(self):
         mark = f"XDG_RUNTIME_DIR={self.folder}/run".encode()
         found = []
-        for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
             try:
-                if mark in path.read_bytes().split(b"\0") and state_of(path.parent.name) not in ("Z", ""):
-                    found.append(int(path.parent.name))
+                if mark in (path / "environ").read_bytes().split(b"\0") and state_of(path.name) not in ("Z", ""):
+                    found.append(int(path.name))
             except OSError:
                 pass
         return found
