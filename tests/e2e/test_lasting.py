@@ -392,6 +392,8 @@ class Clocks(LastingCase):
         offsets = [each["offset"] for each in one.events]
         self.assertEqual(offsets, sorted(offsets))
 
+
+class Stopped(LastingCase):
     def test_K04_what_came_while_it_was_stopped_is_seen_before_what_is_due(self):
         rex = self.instance()
         rex.session("main", shell="bash", lifetime="daemon")
