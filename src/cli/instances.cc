@@ -70,16 +70,8 @@ void dial_into(std::vector<Instance>& all, ClientSide& side, const std::string& 
 /// Daemon sessions whose process is gone without having ended them; `told` are those that were heard of.
 Instance lost_sessions(ClientSide& side, const std::set<std::string>& told) {
   Instance lost{daemon, nullptr, json::array(), ""};
-  const std::string lasting = transports::lasting_directory();
-  const auto is_there = [&](const std::string& socket) {
-    try {
-      return access((lasting + "/" + socket).c_str(), F_OK) == 0 &&
-             transports::dial_or_bury(side.executor(), PrivateDirectory(lasting), socket) != nullptr;
-    } catch (const Error&) {
-      return true;  // too busy to be asked, which was told
-    }
-  };
-  const methods::SessionRecords::Lost all = methods::records_of_lasting().lost(is_there);
+  const methods::SessionRecords::Lost all = methods::records_of_lasting().lost(
+      [&](const std::string& socket) { return methods::has_keeper(side.executor(), socket); });
   lost.problem = all.problem;
   for (const wire::SessionInfo& info : all.sessions) {
     if (!told.contains(info.session)) {

@@ -42,7 +42,10 @@ bool is_for_daemon(const json& params) {
 
 std::string path_of(const std::string& socket) { return transports::lasting_directory() + "/" + socket; }
 
-bool is_kept(const std::string& session) { return access(path_of(keeper_socket(session)).c_str(), F_OK) == 0; }
+/// Its directory is not made for a question.
+bool has_socket(const std::string& socket) { return access(path_of(socket).c_str(), F_OK) == 0; }
+
+bool is_kept(const std::string& session) { return has_socket(keeper_socket(session)); }
 
 /// Whether a process listens there; what a dead one left is removed. Throws NotPermitted where others could listen.
 bool is_alive(Executor executor, const std::string& socket) {
@@ -152,23 +155,26 @@ Task<relay::Elsewhere::Place> Keepers::place_for_new(json params) {
   co_return Place{"/" + socket, std::move(params)};
 }
 
-bool Keepers::is_reachable(const std::string& socket) const {
-  if (access(path_of(socket).c_str(), F_OK) != 0) {
-    return false;  // its directory is not made for a question
-  }
-  const std::string host = "/" + socket;
-  const std::optional<relay::Known> target = known(host);
-  const std::shared_ptr<relay::Link> link = target ? hosts_.shared(host, target->target) : nullptr;
-  return (link && link->is_up()) || is_alive(executor_, socket);
-}
-
-bool Keepers::is_there(const std::string& socket) const {
+bool has_keeper(Executor executor, const std::string& socket) {
   try {
-    return is_reachable(socket);
+    return has_socket(socket) && is_alive(executor, socket);
   } catch (const Error&) {
     return true;  // too busy to take another client
   }
 }
+
+bool Keepers::is_linked(const std::string& socket) const {
+  const std::string host = "/" + socket;
+  const std::optional<relay::Known> target = known(host);
+  const std::shared_ptr<relay::Link> link = target ? hosts_.shared(host, target->target) : nullptr;
+  return link && link->is_up();
+}
+
+bool Keepers::is_reachable(const std::string& socket) const {
+  return is_linked(socket) || (has_socket(socket) && is_alive(executor_, socket));
+}
+
+bool Keepers::is_there(const std::string& socket) const { return is_linked(socket) || has_keeper(executor_, socket); }
 
 Task<relay::Elsewhere::Place> Keepers::find(std::string method, json params) {
   if (method == "session/create") {

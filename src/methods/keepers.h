@@ -19,6 +19,9 @@ namespace rex::methods {
 /// The socket of the process that keeps the session of this name, in the lasting directory.
 std::string keeper_socket(std::string_view session);
 
+/// Whether a process listens at this one, or is too busy to be asked; what a dead one left is removed.
+bool has_keeper(Executor executor, const std::string& socket);
+
 /// What such sockets begin with; to people it is the instance whose sessions they are: `daemon/main`.
 inline constexpr std::string_view keeper_prefix = "daemon-";
 
@@ -51,6 +54,7 @@ class Keepers final : public relay::Elsewhere {
  private:
   struct Asked;
   Task<> ask(std::shared_ptr<Asked> asked, std::string socket);
+  [[nodiscard]] bool is_linked(const std::string& socket) const;
   [[nodiscard]] bool is_reachable(const std::string& socket) const;
   [[nodiscard]] bool is_there(const std::string& socket) const;
   Task<Place> place_for_new(nlohmann::json params);
