@@ -66,6 +66,19 @@ def until(fact, seconds=30.0):
         time.sleep(0.005)
 
 
+def processes_of(runtime):
+    """The ids of those that were given this $XDG_RUNTIME_DIR."""
+    mark = f"XDG_RUNTIME_DIR={runtime}".encode()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/environ", "rb") as environ:
+                mine = mark in environ.read().split(b"\0")
+        except OSError:
+            continue
+        if mine:
+            yield int(name)
+
+
 def status_of(pid):
     """The fields of /proc/PID/status; empty when there is no such process."""
     try:

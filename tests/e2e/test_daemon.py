@@ -16,7 +16,7 @@ import tempfile
 import threading
 import unittest
 
-from rig import Rex, RexCase, RpcError, alive, amount, binary, kill_quietly, needs, status_of, until
+from rig import Rex, RexCase, RpcError, alive, amount, binary, kill_quietly, needs, processes_of, status_of, until
 from watching import Attached, Feed
 
 NOBODY = 65534
@@ -50,16 +50,7 @@ class DaemonCase(RexCase):
 
     def keepers(self):
         """The processes that keep the sessions of this test."""
-        found = []
-        for path in pathlib.Path("/proc").glob("[0-9]*"):
-            pid = int(path.name)
-            try:
-                mine = f"XDG_RUNTIME_DIR={self.runtime}".encode() in (path / "environ").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if mine and status_of(pid).get("Name") == "rex-session" and alive(pid):
-                found.append(pid)
-        return found
+        return [pid for pid in processes_of(self.runtime) if status_of(pid).get("Name") == "rex-session" and alive(pid)]
 
     def instance(self, **options):
         rex = Rex(env=self.environment, **options)

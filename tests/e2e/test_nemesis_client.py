@@ -19,7 +19,7 @@ import threading
 import unittest
 
 from relay_world import pid_of
-from rig import Rex, RpcError, amount, binary, kill_quietly, status_of, until
+from rig import Rex, RpcError, amount, binary, kill_quietly, processes_of, status_of, until
 from test_nemesis import numbered
 from watching import Attached, Feed
 
@@ -80,13 +80,7 @@ class Way:
 
     def processes(self, name):
         """Those of this name that have this test's folder for their sockets."""
-        found = []
-        for path in pathlib.Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if f"XDG_RUNTIME_DIR={self.environment['XDG_RUNTIME_DIR']}".encode() in (path / "environ").read_bytes():
-                    if status_of(int(path.name)).get("Name") == name:
-                        found.append(int(path.name))
-        return sorted(found)
+        return sorted(pid for pid in processes_of(self.environment["XDG_RUNTIME_DIR"]) if status_of(pid).get("Name") == name)
 
 
 class Faults:
