@@ -35,7 +35,7 @@ void forget_sent(std::string& output, std::size_t& sent) {
 /// In the place of `answer`, because what is to be sent with it has `bytes`, and the peer would not read it.
 std::string too_long(const Answer& answer, std::size_t bytes, std::size_t max) {
   Error error(Fault::LimitExceeded, "the answer is " + std::to_string(bytes) +
-                                        " bytes long, and frameBytes, the most " + "that one message has, is " +
+                                        " bytes long, and frameBytes, the most that one message has, is " +
                                         std::to_string(max) +
                                         ": ask for less at a time (length, maxBytes, maxOutputBytes, limit)");
   return error_message(answer.id, std::move(error)
