@@ -1,5 +1,6 @@
 #include "methods/keepers.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,6 +45,17 @@ std::string path_of(const std::string& socket) { return transports::lasting_dire
 
 /// Its directory is not made for a question.
 bool has_socket(const std::string& socket) { return access(path_of(socket).c_str(), F_OK) == 0; }
+
+/// The process behind a socket, as the router names it. One that took its place is another: a link to the first, which
+/// may be saying its last words, does not lead to it.
+std::string host_of(const std::string& socket) {
+  struct stat found{};
+  if (stat(path_of(socket).c_str(), &found) != 0) {
+    return "/" + socket;
+  }
+  return "/" + socket + "/" + std::to_string(found.st_ino) + "-" + std::to_string(found.st_mtim.tv_sec) + "." +
+         std::to_string(found.st_mtim.tv_nsec);
+}
 
 bool is_kept(const std::string& session) { return has_socket(keeper_socket(session)); }
 
@@ -152,7 +164,7 @@ Task<relay::Elsewhere::Place> Keepers::place_for_new(json params) {
     }
     co_await start_(session);
   }
-  co_return Place{"/" + socket, std::move(params)};
+  co_return Place{host_of(socket), std::move(params)};
 }
 
 bool has_keeper(Executor executor, const std::string& socket) {
@@ -164,7 +176,7 @@ bool has_keeper(Executor executor, const std::string& socket) {
 }
 
 bool Keepers::is_linked(const std::string& socket) const {
-  const std::string host = "/" + socket;
+  const std::string host = host_of(socket);
   const std::optional<relay::Known> target = known(host);
   const std::shared_ptr<relay::Link> link = target ? hosts_.shared(host, target->target) : nullptr;
   return link && link->is_up();
@@ -187,7 +199,7 @@ Task<relay::Elsewhere::Place> Keepers::find(std::string method, json params) {
   const std::string socket = keeper_socket(session);
   const bool was_kept = is_kept(session);
   if (is_reachable(socket)) {
-    co_return Place{"/" + socket, std::move(params)};
+    co_return Place{host_of(socket), std::move(params)};
   }
   const std::optional<wire::SessionInfo> lost = co_await recorded(socket);
   if (lost && method != "session/info" && method != "session/close") {
@@ -200,13 +212,23 @@ Task<relay::Elsewhere::Place> Keepers::find(std::string method, json params) {
   co_return Place{"", std::move(params)};  // nobody's, or one whose end, or whose answer, is known here
 }
 
+bool Keepers::is_remembered(const json& params) const { return has_key(params); }
+
+/// Keys of making and closing a session outlive its process; what was done within it is forgotten with it.
+Task<relay::Elsewhere::Place> Keepers::find_again(std::string method, json params) {
+  if (method != "session/create" && method != "session/close") {
+    throw session_gone(params["session"].get<std::string>());
+  }
+  co_return co_await find(std::move(method), std::move(params));
+}
+
 std::optional<relay::Known> Keepers::known(const std::string& host) {
-  const std::string path = path_of(host.substr(1));
-  if (access(path.c_str(), F_OK) != 0) {
+  const std::string socket = host.substr(1, host.rfind('/') - 1);
+  if (socket.empty() || host_of(socket) != host) {
     return std::nullopt;
   }
   relay::Target target;
-  target.url = "unix://" + path;
+  target.url = "unix://" + path_of(socket);
   target.install = false;
   return relay::Known{std::move(target), keep_alive};
 }
@@ -231,7 +253,7 @@ Task<> Keepers::ask(std::shared_ptr<Asked> asked, std::string socket) {
   for (;;) {
     std::exception_ptr failure;
     try {
-      const std::shared_ptr<relay::Channel> channel = co_await hosts_.channel("/" + socket, asked->call);
+      const std::shared_ptr<relay::Channel> channel = co_await hosts_.channel(host_of(socket), asked->call);
       const json answer = co_await channel->forward("session/list", json::object(), "", asked->call);
       for (const json& info : answer.at("sessions")) {
         asked->listed.sessions.push_back(info);

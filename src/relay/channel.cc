@@ -103,6 +103,15 @@ Error Channel::lost(const Link& link, bool sent) const {
   return std::move(error).executed(sent ? Executed::unknown : Executed::no).with("host", name_);
 }
 
+/// Of a request that was sent.
+void Channel::throw_lost(const Link& link, const rpc::Connection& connection) const {
+  Error error = lost(link, true);
+  if (name_.empty() && !connection.lost_an_answer()) {
+    throw ProcessEnded(std::move(error));
+  }
+  throw error;
+}
+
 bool Channel::knows(const std::string& attachment) const {
   if (holdings_.streams().contains(attachment)) {
     return true;
@@ -158,7 +167,10 @@ Task<json> Channel::forward(std::string method, json params, std::string rest, r
     if (forgotten) {
       co_return json::object();  // it was to end, and has
     }
-    throw ended ? lost(*link, true) : rewritten(error, name_);
+    if (ended) {
+      throw_lost(*link, *connection);
+    }
+    throw rewritten(error, name_);
   }
   holdings_.forget(attachment);
   if (!let_go.empty()) {

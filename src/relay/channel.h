@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "relay/continuity.h"
 #include "relay/holdings.h"
 #include "relay/link.h"
@@ -19,6 +21,12 @@ namespace rex::relay {
 
 /// Questions that a neighbour may ask for each request that is under way: a dial asks at most so many.
 inline constexpr std::size_t max_prompts = 5;
+
+/// A process of this machine has ended before it answered; else it is its answer that one is told.
+class ProcessEnded : public Error {
+ public:
+  explicit ProcessEnded(Error error) : Error(std::move(error)) {}
+};
 
 /// Held by its client's list of hosts and by the tasks that serve it. Ends with the client.
 class Channel : public std::enable_shared_from_this<Channel>, public rpc::Service {
@@ -57,6 +65,7 @@ class Channel : public std::enable_shared_from_this<Channel>, public rpc::Servic
   using Self = std::shared_ptr<Channel>;
 
   [[nodiscard]] Error lost(const Link& link, bool sent) const;
+  [[noreturn]] void throw_lost(const Link& link, const rpc::Connection& connection) const;
   [[nodiscard]] std::string far_id(const std::string& attachment) const;
   Task<> reach(std::string rest, rpc::Call& call);
   void keep(const std::string& method, const std::string& rest, nlohmann::json params, const nlohmann::json& result);

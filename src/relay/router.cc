@@ -12,6 +12,10 @@ using nlohmann::json;
 
 namespace {
 
+// A process of this machine that ends is gone by then, however busy the machine is.
+constexpr Milliseconds ending_patience{2000};
+constexpr Milliseconds ask_again_after{5};
+
 /// The methods that are about this very connection or binary.
 bool is_never_routed(std::string_view method) {
   return method == "initialize" || method == "initialized" || method == "shutdown" || method == "exit" ||
@@ -94,10 +98,16 @@ Task<json> Router::call(std::string method, json params, rpc::Call& call) {
   return local_.call(method, std::move(params), call);
 }
 
-/// A process that ended between its being found and being reached is looked for once more: then it is not there.
+/// A process that ended between its being found and being reached is looked for again, until it is not there: its
+/// descriptors close one by one. So is one that ended with a request in its hands, where what it did is remembered.
 Task<json> Router::call_elsewhere(std::string method, json params, rpc::Call& call) {
-  for (bool again = false;; again = true) {
-    Elsewhere::Place place = co_await elsewhere_->find(method, std::move(params));
+  const bool is_remembered = elsewhere_->is_remembered(params);
+  const json asked = is_remembered ? params : json();
+  const TimePoint deadline = Clock::now() + ending_patience;
+  bool was_sent = false;
+  for (;;) {
+    Elsewhere::Place place =
+        co_await (was_sent ? elsewhere_->find_again(method, asked) : elsewhere_->find(method, std::move(params)));
     params = std::move(place.params);
     if (place.host.empty()) {
       co_return co_await local_.call(method, std::move(params), call);
@@ -107,12 +117,23 @@ Task<json> Router::call_elsewhere(std::string method, json params, rpc::Call& ca
       channel = co_await hosts_.channel(std::move(place.host), call);
     } catch (const Error& error) {
       const bool is_gone = error.fault() == Fault::HostUnreachable || error.fault() == Fault::HostNotFound;
-      if (again || !is_gone) {
+      if (!is_gone || Clock::now() >= deadline) {
         throw;
       }
+    }
+    if (!channel) {
+      Waiter waiter(call.connection()->executor());
+      co_await waiter.until(Clock::now() + ask_again_after);
       continue;
     }
-    co_return co_await channel->forward(std::move(method), std::move(params), "", call);
+    try {
+      co_return co_await channel->forward(method, std::move(params), "", call);
+    } catch (const ProcessEnded&) {
+      if (was_sent || !is_remembered) {
+        throw;
+      }
+      was_sent = true;
+    }
   }
 }
 

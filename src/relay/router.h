@@ -47,6 +47,10 @@ class Elsewhere {
   };
   /// Who answers a request that is concerned. Throws what the request would.
   virtual Task<Place> find(std::string method, nlohmann::json params) = 0;
+  /// Whether asking again can tell what became of a request whose process ended before it answered.
+  [[nodiscard]] virtual bool is_remembered(const nlohmann::json& params) const = 0;
+  /// Who knows what became of such a request. Throws what can be said where nobody does.
+  virtual Task<Place> find_again(std::string method, nlohmann::json params) = 0;
 };
 
 /// The Service behind every connection: answers here, or hands the same request one hop further.

@@ -370,6 +370,35 @@ class Daemon(KeptCase):
             self.unknown("noSession", each.call, "session/run", session="main", command=self.counting(), key=key(1))
         self.assertEqual(self.count(), 1)
 
+    def test_M13_its_process_killed_with_requests_in_its_hands(self):
+        rex = self.instance()
+        for method, params in (("run", {"command": self.counting()}), ("close", {})):
+            self.main(rex)
+            [keeper] = self.keepers()
+            os.kill(keeper, signal.SIGSTOP)
+            keyed = rex.start(f"session/{method}", session="main", **params, key=key(7))
+            plain = rex.start(f"session/{method}", session="main", **params)
+            rex.call("ping")
+            os.kill(keeper, signal.SIGKILL)
+            self.assertEqual(self.refused("SessionEnded", plain.result).data["executed"], "unknown")
+            if method == "run":
+                self.unknown("noSession", keyed.result)
+                rex.call("session/close", session="main", key=key(8))
+            else:
+                self.assertEqual(keyed.result()["survivors"], [])
+        self.assertEqual(self.count(), 0)
+
+    def test_a_session_made_where_one_was_just_closed(self):
+        """Whoever has a link to the process of the first must not ask that one for the second."""
+        rex, other = self.instance(), self.instance()
+        for turn in range(10):
+            session = self.main(rex)
+            self.assertEqual(session.run(f"A={turn}; echo $A")["output"], f"{turn}\n")
+            other.call("session/close", session="main", graceMs=100)
+            other.call("session/create", session="main", shell="bash", lifetime="daemon")
+            self.assertEqual(rex.call("session/run", session="main", command="echo [$A]")["output"], "[]\n")
+            rex.call("session/close", session="main", graceMs=100)
+
     def test_M12_a_link_cut_at_random_points(self):
         seed = int(os.environ.get("REX_SEED", secrets.randbits(32)))
         print(f"seed {seed}", end=" ", flush=True)
