@@ -5,6 +5,7 @@ in all, and hooks, prompts and traps as people have them.
 """
 
 import os
+import sys
 import unittest
 
 from rig import RexCase, amount, in_shells, needs, subprocess, until
@@ -193,6 +194,36 @@ class Zsh(RexCase):
             if result["exitCode"] != 130:
                 self.assertTrue(self.ended(result)["output"].endswith("here\n"))
         self.assertLess(met, 5)
+
+
+class AllAlike(RexCase):
+    """What no shell may tell differently."""
+
+    @needs("fish", "zsh")
+    @unittest.skipIf(os.geteuid() != 0 or len(os.sched_getaffinity(0)) < 2,
+                     "cannot run here: one processor is kept from the shell, by root")
+    def test_S08_a_stopped_job_is_told_when_its_shell_has_come_to_it(self):
+        """The kernel knows of the stop first; who were told by then would find a session that takes nothing yet."""
+        one, *others = os.sched_getaffinity(0)
+        hog = f"import os\nos.sched_setaffinity(0, {{{one}}})\nos.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))"
+        busy = subprocess.Popen([sys.executable, "-c", f"{hog}\nprint(flush=True)\nwhile True: pass"],
+                                stdout=subprocess.PIPE)
+        self.addCleanup(busy.wait)
+        self.addCleanup(busy.kill)
+        busy.stdout.readline()
+        rex = self.spawn()
+        for thread in os.listdir(f"/proc/{rex.pid}/task"):
+            os.sched_setaffinity(int(thread), others)
+        for shell in ("bash", "zsh", "fish"):
+            with self.subTest(shell=shell):
+                session = self.fresh(shell, rex)
+                call = session.start("run", command="sleep 60")
+                self.assertTrue(until(lambda: (session.call("info")["foreground"] or {}).get("command") == "sleep"))
+                os.sched_setaffinity(session.info["pid"], {one})
+                os.sched_setscheduler(session.info["pid"], os.SCHED_IDLE, os.sched_param(0))
+                session.call("write", data="\x1a")
+                self.result(call.result(), state="stopped")
+                self.ended(session.run("echo on"), output="on\n")
 
 
 class TenThousand(RexCase):
