@@ -19,11 +19,6 @@ std::string name_of_client(const rpc::Connection& client) {
   return name.empty() ? "client " + std::to_string(client.number()) : name;
 }
 
-/// What whoever may have missed events is told first.
-shell::SessionEvent what_is_now(shell::Session& session, shell::SessionEvent::Kind kind) {
-  return {.kind = kind, .session = session.name(), .state = session.info().state, .at = session.output_end()};
-}
-
 /// The lease of a writer; null where another has taken it while a resumed one was away, who is told so.
 std::optional<std::uint64_t> lease_for(Attachment& attachment, shell::Session& session,
                                        const wire::SessionAttachParams& params) {
@@ -35,7 +30,7 @@ std::optional<std::uint64_t> lease_for(Attachment& attachment, shell::Session& s
       throw;
     }
   }
-  attachment.events.push_back(what_is_now(session, shell::SessionEvent::Kind::writer_changed));
+  attachment.events.push_back(session.what_is_now(shell::SessionEvent::Kind::writer_changed));
   attachment.events.back().text = session.info().writer.value_or("");
   return std::nullopt;
 }
@@ -68,7 +63,7 @@ wire::SessionAttachResult attach(const wire::SessionAttachParams& params, rpc::C
   attachment->session = params.session;
   attachment->cursor.emplace(cursor_of(session, params));
   if (params.resumed) {
-    attachment->events.push_back(what_is_now(*session, shell::SessionEvent::Kind::state_changed));
+    attachment->events.push_back(session->what_is_now(shell::SessionEvent::Kind::state_changed));
   }
   const bool on_terminal = params.newline ? *params.newline == wire::Newline::terminal : writes;
   if (on_terminal) {
@@ -95,7 +90,7 @@ wire::SessionSubscribeResult subscribe(wire::SessionSubscribeParams params, rpc:
   for (const std::shared_ptr<shell::Session>& session :
        params.resumed ? sessions.list() : std::vector<std::shared_ptr<shell::Session>>()) {
     if (!params.session || *params.session == session->name()) {
-      attachment->events.push_back(what_is_now(*session, shell::SessionEvent::Kind::state_changed));
+      attachment->events.push_back(session->what_is_now(shell::SessionEvent::Kind::state_changed));
     }
   }
   attachment->session = std::move(params.session);

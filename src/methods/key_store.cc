@@ -32,6 +32,9 @@ namespace {
 
 constexpr std::size_t digits_of_client = 32;
 constexpr std::string_view acked_prefix = "acked-";
+constexpr std::string_view seal_begin = R"(,"sha256":")";
+constexpr std::string_view seal_end = "\"}\n";
+constexpr std::size_t digits_of_seal = 64;
 
 // How often it is looked whether another process has come to the end of a request.
 constexpr Milliseconds look_again{20};
@@ -229,9 +232,37 @@ Error interrupted(const wire::Key& key) {
                                                                " ended on the way");
 }
 
+std::string digest_of_lines(std::string_view lines) {
+  Sha256 digest;
+  digest.update(lines);
+  return digest.finish();
+}
+
+/// The answer's line with what shows that a bit of it, or of the first line, is another one by now.
+std::string seal(const std::string& first_line, std::string answer) {
+  const std::string digest = digest_of_lines(first_line + answer);
+  answer.pop_back();  // its brace
+  return answer + std::string(seal_begin) + digest + std::string(seal_end);
+}
+
+/// Whether both lines are as they were written. Without a seal they are an older program's, or of one that was ended.
+bool is_whole(std::string_view text) {
+  const std::size_t length = seal_begin.size() + digits_of_seal + seal_end.size();
+  const std::size_t at = text.size() - std::min(text.size(), length);
+  if (!text.substr(at).starts_with(seal_begin) || !text.ends_with(seal_end)) {
+    return true;
+  }
+  return digest_of_lines(std::string(text.substr(0, at)) + "}") == text.substr(at + seal_begin.size(), digits_of_seal);
+}
+
 Known what_is_kept(Fd file, const wire::Key& key, const std::string& digest, const std::string& path) {
   const bool is_under_way = ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   const std::string text = read_all(file.get(), path);
+  if (!is_whole(text)) {
+    throw outcome_unknown(wire::UnknownReason::damaged, "what was kept of request " + std::to_string(key.seq) +
+                                                            " of client " + printable(key.client) +
+                                                            " is not as it was written, in " + printable(path));
+  }
   const std::size_t line_end = std::min(text.find('\n'), text.size());
   const json first = json::parse(text.substr(0, line_end), nullptr, false);
   if (!first.is_object() || !first.contains("boot") || !first.contains("digest")) {
@@ -272,15 +303,15 @@ Known claim(const std::string& directory, const wire::Key& key, const std::strin
   return folder.make(key.seq, json{{"boot", boot_id()}, {"digest", digest}}.dump() + "\n");
 }
 
-/// The second line; empty for a failure of ours that says nothing.
+/// The second line, without its end; empty for a failure of ours that says nothing.
 std::string text_of(const json& answer, const std::exception_ptr& failure) {
   if (!failure) {
-    return rpc::result_message("1", answer) + "\n";
+    return rpc::result_message("1", answer);
   }
   try {
     std::rethrow_exception(failure);
   } catch (const Error& error) {
-    return rpc::error_message("1", error) + "\n";
+    return rpc::error_message("1", error);
   } catch (...) {
     return "";
   }
@@ -331,8 +362,8 @@ Task<json> KeyStore::once(wire::Key key, std::string_view method, json params, C
     const Fd file = std::move(std::get<Fd>(known));
     if (failure && !has_effect(failure)) {
       Folder(directory_, key.client).forget(key.seq);
-    } else {
-      write_all(file.get(), text_of(answer, failure), directory_);
+    } else if (std::string text = text_of(answer, failure); !text.empty()) {
+      write_all(file.get(), seal(read_all(file.get(), directory_), std::move(text)), directory_);
     }
   };
   try {

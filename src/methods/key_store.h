@@ -24,9 +24,9 @@ inline constexpr std::chrono::hours silence_of_an_ended_client{30 * 24};
 std::string default_key_directory();
 
 /// A directory for each client, and in it a file for each key: `boot` and `digest` of the request in its first line,
-/// the answer in the second. Whoever executes the request holds a lock on the file, which the kernel takes back from a
-/// dead process; a lock on the directory is held for each look. What a client has acknowledged is the name of a file
-/// too.
+/// the answer in the second, with a digest of both as its last member. Whoever executes the request holds a lock on the
+/// file, which the kernel takes back from a dead process; a lock on the directory is held for each look. What a client
+/// has acknowledged is the name of a file too.
 class KeyStore {
  public:
   /// The directory is made for the first key.

@@ -221,6 +221,8 @@ wire::SessionEventParams to_wire(const shell::SessionEvent& event) {
   out.event = static_cast<wire::EventKind>(event.kind);  // the same, in the same order
   out.state = to_wire(event.state);
   out.offset = static_cast<std::int64_t>(event.at);
+  out.time = format_time(event.time);
+  out.seq = static_cast<std::int64_t>(event.seq);
   out.job = event.job;
   if (event.run_state) {
     out.result = to_wire(*event.run_state);

@@ -520,6 +520,8 @@ void members(auto& f, Is<SessionEventParams> auto& x) {
   f.required("event", x.event);
   f.required("state", x.state);
   f.required("offset", x.offset, within(0, max_safe));
+  f.optional("time", x.time);
+  f.optional("seq", x.seq, within(0, max_safe));
   f.optional("job", x.job);
   f.optional("result", x.result);
   f.optional("exitCode", x.exitCode);

@@ -839,6 +839,10 @@ struct SessionEventParams {
   EventKind event{};
   SessionState state{};  ///< The session's, just then.
   std::int64_t offset = 0;  ///< Where the journal of stdout ended just then.
+  std::optional<std::string> time;  ///< When, by the clock of the session's machine. For people: that clock may be set.
+  /// Which of the session's events it is, from 1; whoever was away sees how many were missed. A `stateChanged` or
+  /// `writerChanged` that is told because one may have been missed has that of the newest.
+  std::optional<std::int64_t> seq;
   std::optional<std::string> job;  ///< jobStarted, jobEnded, waitingInput.
   std::optional<RunState> result;  ///< jobEnded: how.
   std::optional<std::int64_t> exitCode;  ///< jobEnded, shellExited, restarted; absent where there is none.
@@ -1401,11 +1405,11 @@ struct HostsFile {
 
 /// forgotten: the client has acknowledged it; noSession: the session is not there, and with it went what it remembered;
 /// interrupted: the process that executed it ended on the way; reboot: it began before the machine was started, or on
-/// another one with the same home.
-enum class UnknownReason { forgotten, noSession, interrupted, reboot };
+/// another one with the same home; damaged: what was kept of it on the disk is not as it was written.
+enum class UnknownReason { forgotten, noSession, interrupted, reboot, damaged };
 template <>
 inline constexpr auto names<UnknownReason> = std::to_array<std::string_view>(
-    {"forgotten", "noSession", "interrupted", "reboot"});
+    {"forgotten", "noSession", "interrupted", "reboot", "damaged"});
 
 /// Whether what was asked for took place.
 enum class Executed { no, yes, unknown };

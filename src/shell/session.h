@@ -165,6 +165,8 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Where the journal of stdout ends now.
   [[nodiscard]] Offset output_end() const { return journal_.end(); }
   [[nodiscard]] Offset output_oldest() const { return journal_.oldest(); }
+  /// For whoever may have missed events: of the kinds that say how it stands. Its `seq` is the newest one's.
+  [[nodiscard]] SessionEvent what_is_now(SessionEvent::Kind kind);
 
  private:
   // session.cc
@@ -180,8 +182,9 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Every living process of the session, those that dead shells left behind included.
   [[nodiscard]] std::vector<pid_t> tree() const;
 
-  // session_events.cc: `announce` fills in the state and the place in the output
+  // session_events.cc: `stamp` fills in what every event tells
   void announce(SessionEvent event);
+  void stamp(SessionEvent& event);
   void announce_state();
   void announce_exit(Incarnation& which);
   void move_to(std::string cwd);
@@ -312,6 +315,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool watching_lines_ = false;    // a task looks after the running job's shell
   std::uint64_t next_job_ = 1;
   std::shared_ptr<SessionEvents> events_;
+  std::uint64_t newest_event_ = 0;
   WriterLease writer_;
   SessionState told_state_ = SessionState::running;
   int told_exit_of_ = 0;  // generation

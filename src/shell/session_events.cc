@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/time.h"
 #include "shell/session.h"
 
 namespace rex::shell {
@@ -21,12 +22,25 @@ void SessionEvents::tell(const SessionEvent& event) const {
 }
 
 void Session::announce(SessionEvent event) {
+  ++newest_event_;
   if (events_->heard()) {
-    event.session = name();
-    event.state = state();
-    event.at = journal_.end();
+    stamp(event);
     events_->tell(event);
   }
+}
+
+SessionEvent Session::what_is_now(SessionEvent::Kind kind) {
+  SessionEvent event{.kind = kind};
+  stamp(event);
+  return event;
+}
+
+void Session::stamp(SessionEvent& event) {
+  event.session = name();
+  event.state = state();
+  event.at = journal_.end();
+  event.time = now_utc();
+  event.seq = newest_event_;
 }
 
 /// Announces the state if it is another one than was told last. A session that is being closed has no state to tell

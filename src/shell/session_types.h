@@ -234,9 +234,11 @@ struct SessionEvent {
     state_changed,   //
   };
   Kind kind;
-  std::string session = {};                    // Session::announce fills in these three:
+  std::string session = {};                    // Session fills in these five:
   SessionState state = SessionState::running;  // just then
   Offset at = 0;                               // where the journal of stdout ended
+  timespec time = {};                          // by the wall clock
+  std::uint64_t seq = 0;                       // which of the session's it is, from 1
   std::optional<std::string> job = {};
   std::optional<RunState> run_state = {};
   std::optional<int> exit_code = {};

@@ -520,17 +520,39 @@ class Files(KeptCase):
     def test_M13_C08_what_began_before_the_machine_was_started_nobody_knows(self):
         rex = self.instance()
         params = {"path": str(self.folder / "log"), "data": "line\n", "append": True, "key": key(1)}
-        rex.call("file/write", **params)
+        answer = rex.call("file/write", **params)
         [kept] = self.store().glob("*/1")
         written = kept.read_text()
         begun, _ = written.splitlines()
-        kept.write_text(written.replace(json.loads(begun)["boot"], "another"))
+        kept.write_text(begun.replace(json.loads(begun)["boot"], "another") + "\n")
         self.unknown("reboot", rex.call, "file/write", **params)
         kept.write_text(written[:-10])  # torn, or what a full disk left
         self.unknown("interrupted", rex.call, "file/write", **params)
-        for damaged in (b"", bytes(len(written)), b"\xff" + written.encode()[1:]):
-            kept.write_bytes(damaged)
+        for lost in (b"", bytes(len(written)), f"{begun}\n".encode()):
+            kept.write_bytes(lost)
             self.unknown("interrupted", rex.call, "file/write", **params)
+        kept.write_text(written)
+        self.assertEqual(rex.call("file/write", **params), answer)
+        self.assertEqual((self.folder / "log").read_text(), "line\n")
+
+    def test_C08_no_bit_of_a_kept_answer_turns_unseen(self):
+        rex = self.instance()
+        params = {"path": str(self.folder / "log"), "data": "line\n", "append": True, "key": key(1)}
+        answer = rex.call("file/write", **params)
+        [kept] = self.store().glob("*/1")
+        written = kept.read_bytes()
+        told = set()
+        for at in range(len(written)):
+            damaged = bytearray(written)
+            damaged[at] ^= 1 << at % 8
+            kept.write_bytes(damaged)
+            try:
+                self.assertEqual(rex.call("file/write", **params), answer, damaged)
+                told.add("answer")  # the seal's own name: the answer is whole
+            except RpcError as error:
+                self.assertEqual(error.type, "OutcomeUnknown", damaged)
+                told.add(error.data["reason"])
+        self.assertLessEqual({"damaged"}, told)
         self.assertEqual((self.folder / "log").read_text(), "line\n")
 
     def test_where_nothing_can_be_kept_nothing_is_done(self):

@@ -391,6 +391,11 @@ class Clocks(LastingCase):
         one.until(lambda: len([each for each in one.events if each["event"] == "jobEnded"]) == 4)
         offsets = [each["offset"] for each in one.events]
         self.assertEqual(offsets, sorted(offsets))
+        first = one.events[0]["seq"]
+        self.assertEqual([each["seq"] for each in one.events], list(range(first, first + len(one.events))))
+        for each in one.events:
+            self.assertRegex(each["time"], r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\Z")
+        self.assertEqual(len({each["time"][:10] for each in one.events}), 4, "by the machine's clock, which was set")
 
 
 class Stopped(LastingCase):

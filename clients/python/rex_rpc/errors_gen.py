@@ -67,7 +67,7 @@ class InternalError(RexError):
 
     @property
     def incident(self) -> t.Optional[str]:
-        """Find it in the log by this."""
+        """By this it is found in the log, and in `rex-rpc/incidents.log` in the state directory of the user there ($XDG_STATE_HOME, else `~/.local/state`)."""
         return t.cast("t.Optional[str]", self.data.get("incident"))
 
 

@@ -1460,6 +1460,8 @@ _SessionEventParamsRequired = t.TypedDict(
 _SessionEventParamsOptional = t.TypedDict(
     "_SessionEventParamsOptional",
     {
+        "time": str,
+        "seq": int,
         "job": str,
         "result": RunState,
         "exitCode": int,
@@ -2753,12 +2755,13 @@ class HostsFile(_HostsFileRequired, _HostsFileOptional):
 
 # forgotten: the client has acknowledged it; noSession: the session is not there, and with it went what it remembered;
 # interrupted: the process that executed it ended on the way; reboot: it began before the machine was started, or on
-# another one with the same home.
+# another one with the same home; damaged: what was kept of it on the disk is not as it was written.
 UnknownReason = t.Literal[
     "forgotten",
     "noSession",
     "interrupted",
     "reboot",
+    "damaged",
 ]
 
 

@@ -906,6 +906,13 @@ export interface SessionEventParams {
   state: SessionState;
   /** Where the journal of stdout ended just then. */
   offset: number;
+  /** When, by the clock of the session's machine. For people: that clock may be set. */
+  time?: string;
+  /**
+   * Which of the session's events it is, from 1; whoever was away sees how many were missed. A `stateChanged` or
+   * `writerChanged` that is told because one may have been missed has that of the newest.
+   */
+  seq?: number;
   /** jobStarted, jobEnded, waitingInput. */
   job?: string;
   /** jobEnded: how. */
@@ -1660,9 +1667,9 @@ export interface HostsFile {
 /**
  * forgotten: the client has acknowledged it; noSession: the session is not there, and with it went what it remembered;
  * interrupted: the process that executed it ended on the way; reboot: it began before the machine was started, or on
- * another one with the same home.
+ * another one with the same home; damaged: what was kept of it on the disk is not as it was written.
  */
-export type UnknownReason = "forgotten" | "noSession" | "interrupted" | "reboot";
+export type UnknownReason = "forgotten" | "noSession" | "interrupted" | "reboot" | "damaged";
 
 /** Whether what was asked for took place. */
 export type Executed = "no" | "yes" | "unknown";
