@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/incidents.h"
 #include "cli/commands.h"
 #include "methods/version.h"
 #include "shell/guardian.h"
@@ -57,6 +58,16 @@ bool has_runtime_directory(const std::string& path) {
   }
 }
 
+/// The last line of their file; empty where there is none.
+std::string newest_incident() {
+  std::ifstream file(incident_file());
+  std::string newest;
+  for (std::string line; std::getline(file, line);) {
+    newest = line;
+  }
+  return newest;
+}
+
 bool on_path(const char* program) {
   return access((std::string("/bin/") + program).c_str(), X_OK) == 0 ||
          access((std::string("/usr/bin/") + program).c_str(), X_OK) == 0;
@@ -90,6 +101,9 @@ int doctor(shell::Nursery& nursery) {
     std::printf("%-4s %s%s%s\n", check.ok ? "ok" : "LACK", check.name, check.ok ? "" : ": ",
                 check.ok ? "" : check.without);
     missing += check.ok ? 0 : 1;
+  }
+  if (const std::string newest = newest_incident(); !newest.empty()) {
+    std::printf("note %s ends with: %s\n", printable(incident_file()).c_str(), printable(newest).c_str());
   }
   return missing == 0 ? 0 : 1;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/incidents.h"
 #include "cli/address.h"
 #include "cli/commands.h"
 #include "cli/keep.h"
@@ -301,6 +302,10 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   log_to_stderr(level);
+  note_crashes("rex-rpc " + std::string(methods::version) + " " +
+               (keep_command->parsed()          ? "session " + printable(keep_options.session)
+                : app.get_subcommands().empty() ? "serve"
+                                                : app.get_subcommands().front()->get_name()));
   if (agent_command->parsed()) {
     return agent(agent_options);
   }
@@ -353,8 +358,11 @@ int main(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return rex::cli::main(argc, argv);
+  } catch (const rex::Error& error) {
+    std::fprintf(stderr, "rex-rpc: %s\n", error.what());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rex-rpc: %s\n", error.what());
-    return 1;
+    rex::note_incident("ended: " + rex::printable(error.what()));
   }
+  return 1;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/incidents.h"
 #include "base/secret.h"
 #include "base/time.h"
 #include "cli/instances.h"
@@ -29,6 +30,11 @@ constexpr Milliseconds answering_look{5};
 
 // What tasks of closed sessions may need to notice. Nothing is lost if they do not.
 constexpr Milliseconds last_turns{100};
+
+void tell_incident(std::string_view line) {
+  spdlog::error("{}", line);
+  note_incident(line);
+}
 
 // How long programs that led to other machines may take to end by themselves: a container is removed meanwhile. All
 // three together are no more than the second that a client who is gone leaves us.
@@ -78,6 +84,7 @@ std::shared_ptr<rpc::Connection> Server::connect(std::unique_ptr<Transport> tran
                                                  rpc::Connection::Options options) {
   options.number = next_client_++;
   options.log = [](std::string_view line) { spdlog::info("{}", line); };
+  options.incident = tell_incident;
   return std::make_shared<rpc::Connection>(loop_.get_executor(), std::move(transport), router_, std::move(options));
 }
 
@@ -141,7 +148,7 @@ Task<> Server::accept_clients(std::shared_ptr<transports::Listener> listener, Ad
 void Server::serve_beside(const std::shared_ptr<rpc::Connection>& client) {
   spawn(loop_.get_executor(), serve(client), [](std::exception_ptr failure) {
     if (failure) {
-      spdlog::error("a client was served badly");
+      tell_incident("a client was served badly");
     }
   });
 }

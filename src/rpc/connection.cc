@@ -255,7 +255,9 @@ Answer Connection::failure_of(const Call& call, std::string_view method, const s
   }
   // What it was may hold anything, so the client gets a number and the log gets the rest.
   const std::string incident = new_incident();
-  log("incident " + incident + " in " + printable(method) + ": " + printable(what));
+  if (options_.incident) {
+    options_.incident("incident " + incident + " in " + printable(method) + ": " + printable(what));
+  }
   Error error(Fault::InternalError, "internal error, incident " + incident);
   error = std::move(error).executed(Executed::unknown).with("incident", incident);
   return {error_message(call.id(), error), call.id(), Executed::unknown};

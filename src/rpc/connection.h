@@ -80,8 +80,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     /// How long it may take to read what the peer wrote before it hung up: last_words_patience where we ask, as the
     /// answer of one that has ended right behind it is an answer. 0 where it asks: nobody is left to be answered then.
     Milliseconds last_words{0};
-    /// Where incidents and reasons for closing are told; never the peer's payload.
+    /// Where reasons for closing are told; never the peer's payload.
     std::function<void(std::string_view)> log;
+    /// Where mistakes of ours are told, whole, by the number that the peer gets of them.
+    std::function<void(std::string_view)> incident;
   };
 
   /// `service` must outlive the loop.
@@ -139,7 +141,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] std::size_t unsent_bytes() const { return output_.size() - sent_; }
   /// Notified whenever unsent output has been written.
   Event& drained() { return drained_; }
-  /// Tells where incidents are told.
+  /// Tells where Options::log does.
   void log(const std::string& line) const;
 
  private:

@@ -97,6 +97,7 @@ class Told(DaemonCase):
 class Broken(DaemonCase):
     def test_C09_a_crash_costs_no_daemon_session_and_leaves_no_memory_in_a_core(self):
         self.environment["ASAN_OPTIONS"] = "handle_segv=0"
+        self.environment["XDG_STATE_HOME"] = str(self.folder / "state")
         rex = self.instance(hops=0)
         session = rex.session("main", shell="dash", lifetime="daemon")
         [keeper] = self.keepers()
@@ -107,10 +108,24 @@ class Broken(DaemonCase):
             self.assertEqual(int(pathlib.Path(f"/proc/{pid}/coredump_filter").read_text(), 16), 0)
         rex.process.send_signal(signal.SIGSEGV)
         self.assertEqual(rex.process.wait(timeout=20), -signal.SIGSEGV)
+        front = rex.pid
         rex = self.instance()
         self.pass_gate(gate)
         waited = rex.call("session/wait", session="main", job=job, any=[{"exit": True}])
         self.ended(waited["result"], output="go\n")
+        os.kill(keeper, signal.SIGABRT)
+        self.assertTrue(until(lambda: not self.keepers()))
+        self.refused("SessionEnded", rex.call, "session/run", session="main", command="true")
+        noted = pathlib.Path(self.environment["XDG_STATE_HOME"]) / "rex-rpc/incidents.log"
+        self.assertEqual(noted.stat().st_mode & 0o777, 0o600)
+        when = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ rex-rpc \S+"
+        by = f", sent by pid {os.getpid()}"
+        self.assertRegex(noted.read_text(), rf"\A{when} serve, pid {front}: crashed by SIGSEGV{by}\n"
+                                            rf"{when} serve, pid {front}: crashed at( [0-9a-f]+)+\n"
+                                            rf"{when} session main, pid {keeper}: crashed by SIGABRT{by}\n"
+                                            rf"{when} session main, pid {keeper}: crashed at( [0-9a-f]+)+\n\Z")
+        doctor = subprocess.run([binary(), "doctor"], env=self.environment, stdout=subprocess.PIPE, text=True)
+        self.assertIn(f"session main, pid {keeper}: crashed at", doctor.stdout)
 
     def test_C13_one_that_is_stuck_holds_up_no_session_and_answers_when_it_goes_on(self):
         stuck = self.instance(hops=0)

@@ -183,7 +183,7 @@ TEST_CASE("However a handler ends, there is one answer and the server lives", "[
   Server server;
   std::string logged;
   Connection::Options options;
-  options.log = [&](std::string_view line) { logged += line; };
+  options.incident = [&](std::string_view line) { logged += line; };
   Client peer(server, options);
   CHECK(peer.ask(request("1", "throws", R"({"what":"error"})")).at("error").at("data") ==
         json{{"type", "SessionBusy"}, {"executed", "no"}, {"retryable", false}, {"job", "17"}});

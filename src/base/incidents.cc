@@ -1,0 +1,179 @@
+#include "base/incidents.h"
+
+#include <execinfo.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+
+#include "base/fd.h"
+#include "base/own_file.h"
+
+extern "C" const char __ehdr_start[];  // where this program was loaded: what addresses are told relative to
+
+namespace rex {
+namespace {
+
+constexpr std::size_t max_file_bytes = std::size_t{1} << 20;
+constexpr std::size_t max_line = 4096;
+constexpr int max_frames = 48;
+constexpr unsigned crash_patience = 5;  // seconds; a disk that hangs does not keep a process that has crashed
+
+struct Crash {
+  int signal;
+  const char* name;
+};
+constexpr auto crashes = std::to_array<Crash>(
+    {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGILL, "SIGILL"}, {SIGFPE, "SIGFPE"}, {SIGABRT, "SIGABRT"}});
+
+/// A line that is put together without memory from the heap, which may be what is broken.
+class Line {
+ public:
+  Line& operator<<(std::string_view text) {
+    const std::size_t n = std::min(text.size(), sizeof text_ - 1 - size_);  // its end always fits
+    std::copy_n(text.data(), n, text_ + size_);
+    size_ += n;
+    return *this;
+  }
+  Line& number(std::uint64_t value, int base = 10, std::size_t digits = 1) {
+    char text[24];
+    const char* const end = std::to_chars(text, text + sizeof text, value, base).ptr;
+    for (auto have = static_cast<std::size_t>(end - text); have < digits; ++have) {
+      *this << "0";
+    }
+    return *this << std::string_view(text, end);
+  }
+  /// gmtime() takes a lock.
+  Line& time_now() {
+    namespace chrono = std::chrono;
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    const chrono::sys_seconds second{chrono::seconds(now.tv_sec)};
+    const auto day = chrono::floor<chrono::days>(second);
+    const chrono::year_month_day date(day);
+    const chrono::hh_mm_ss time(second - day);
+    const auto two = [this](auto value) -> Line& { return number(static_cast<std::uint64_t>(value), 10, 2); };
+    two(int(date.year())) << "-";
+    two(unsigned(date.month())) << "-";
+    two(unsigned(date.day())) << "T";
+    two(time.hours().count()) << ":";
+    two(time.minutes().count()) << ":";
+    return two(time.seconds().count()) << "Z";
+  }
+  void write_to(int fd) {
+    text_[size_] = '\n';
+    [[maybe_unused]] const ssize_t n = ::write(fd, text_, size_ + 1);  // whole: others append too
+  }
+
+ private:
+  char text_[max_line];
+  std::size_t size_ = 0;
+};
+
+/// All that is known when a signal comes: set once, before threads.
+struct Noting {
+  char path[4096] = "";
+  char program[256] = "rex-rpc";
+} noting;
+
+template <std::size_t size>
+void keep(char (&place)[size], std::string_view text) {
+  place[text.copy(place, size - 1)] = '\0';
+}
+
+/// -1 where there is none. Makes what is missing of its directories.
+int open_file() {
+  char path[sizeof noting.path];
+  std::copy_n(noting.path, sizeof path, path);
+  for (char* at = path[0] == '\0' ? path : path + 1; *at != '\0'; ++at) {
+    if (*at == '/') {
+      *at = '\0';
+      ::mkdir(path, 0700);
+      *at = '/';
+    }
+  }
+  return path[0] == '\0' ? -1 : ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+Line& begin(Line& line) {
+  return (line.time_now() << " " << noting.program << ", pid ").number(static_cast<std::uint64_t>(::getpid())) << ": ";
+}
+
+void crashed(int signal, siginfo_t* info, void* /*context*/) {
+  ::alarm(crash_patience);
+  const int fd = open_file();
+  if (fd >= 0) {
+    const auto* const which =
+        std::find_if(crashes.begin(), crashes.end(), [signal](const Crash& crash) { return crash.signal == signal; });
+    Line line;
+    begin(line) << "crashed by " << which->name;
+    if (info->si_code <= 0) {
+      (line << ", sent by pid ").number(static_cast<std::uint64_t>(info->si_pid));
+    }
+    line.write_to(fd);  // now: what follows may crash too
+    std::array<void*, max_frames> frames{};
+    const int count = ::backtrace(frames.data(), max_frames);
+    Line places;
+    begin(places) << "crashed at";
+    for (int i = 0; i < count; ++i) {
+      const auto place = reinterpret_cast<std::uintptr_t>(frames[static_cast<std::size_t>(i)]);
+      (places << " ").number(place - reinterpret_cast<std::uintptr_t>(__ehdr_start), 16);
+    }
+    places.write_to(fd);
+  }
+  ::raise(signal);  // as the default has it, once this returns
+}
+
+}  // namespace
+
+std::string incident_file() {
+  const std::string state = own_directory("XDG_STATE_HOME", ".local/state");
+  return state.empty() ? "" : state + "/rex-rpc/incidents.log";
+}
+
+void note_incident(std::string_view what) {
+  Fd file(open_file());
+  struct stat found{};
+  if (file && ::fstat(file.get(), &found) == 0 && static_cast<std::size_t>(found.st_size) > max_file_bytes) {
+    const std::string path = noting.path;
+    ::rename(path.c_str(), (path + ".1").c_str());
+    file = Fd(open_file());
+  }
+  if (file) {
+    Line line;
+    begin(line) << what;
+    line.write_to(file.get());
+  }
+}
+
+void note_crashes(std::string_view program) {
+  const std::string path = incident_file();
+  keep(noting.path, path.size() < sizeof noting.path ? path : "");
+  keep(noting.program, program);
+  std::array<void*, 1> loads_the_unwinder{};
+  ::backtrace(loads_the_unwinder.data(), 1);
+  static std::array<char, 16 << 10> stack;  // for one that has none left
+  const stack_t own{stack.data(), 0, stack.size()};
+  ::sigaltstack(&own, nullptr);
+  for (const Crash& crash : crashes) {
+    struct sigaction before{};
+    ::sigaction(crash.signal, nullptr, &before);
+    if (before.sa_handler != SIG_DFL) {
+      continue;  // a sanitizer's, which tells more
+    }
+    struct sigaction action{};
+    action.sa_sigaction = crashed;
+    action.sa_flags = SA_SIGINFO | static_cast<int>(SA_RESETHAND) | SA_ONSTACK;
+    ::sigaction(crash.signal, &action, nullptr);
+  }
+}
+
+}  // namespace rex

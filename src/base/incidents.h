@@ -1,0 +1,21 @@
+// What was a mistake of ours, in a file of this user for whoever looks into it: internal errors by their number, and
+// crashes. A process that keeps a session has nobody who reads its standard error.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace rex {
+
+/// `rex-rpc/incidents.log` in $XDG_STATE_HOME, else in ~/.local/state; empty where the user has no home.
+std::string incident_file();
+
+/// Appends a line: when, which process of which program, and `what`. One that has grown beyond 1 MiB is begun anew, and
+/// the one before kept as `incidents.log.1`. Where it cannot be written nothing is.
+void note_incident(std::string_view what);
+
+/// Notes of itself, for `program` ("rex-rpc 1.0, session main"), and of a crash that the signal goes on to end: where
+/// the program was, and no memory of it. To be called once, before threads.
+void note_crashes(std::string_view program);
+
+}  // namespace rex
