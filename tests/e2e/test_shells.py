@@ -8,7 +8,7 @@ import os
 import sys
 import unittest
 
-from rig import RexCase, amount, in_shells, needs, subprocess, until
+from rig import RexCase, amount, in_shells, long_only, needs, subprocess, until
 
 ALL = tuple(shell for shell in ("bash", "dash", "zsh", "fish", "busybox") if subprocess.run(
     ["sh", "-c", f"command -v {shell}"], stdout=subprocess.DEVNULL).returncode == 0)
@@ -200,6 +200,7 @@ class AllAlike(RexCase):
     """What no shell may tell differently."""
 
     @needs("fish", "zsh")
+    @long_only  # what else is being tested beside it wants that processor too
     @unittest.skipIf(os.geteuid() != 0 or len(os.sched_getaffinity(0)) < 2,
                      "cannot run here: one processor is kept from the shell, by root")
     def test_S08_a_stopped_job_is_told_when_its_shell_has_come_to_it(self):
