@@ -92,10 +92,10 @@ def alive(pid):
     return status_of(pid).get("State", "Z")[0] not in "ZX"
 
 
-def kill_quietly(pid):
+def kill_quietly(pid, number=signal.SIGKILL):
     """What a test may have left running on purpose, or not."""
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
     except ProcessLookupError:
         pass
 

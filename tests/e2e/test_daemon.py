@@ -45,7 +45,7 @@ class DaemonCase(RexCase):
 
     def end_all(self):
         for pid in self.keepers():
-            os.kill(pid, signal.SIGTERM)
+            kill_quietly(pid, signal.SIGTERM)
         self.assertTrue(until(lambda: not self.keepers()), "a process of a session does not end")
 
     def keepers(self):

@@ -21,7 +21,7 @@ import threading
 import time
 import unittest
 
-from rig import RpcError, alive, amount, binary, is_sanitized, long_only, until
+from rig import RpcError, alive, amount, binary, is_sanitized, kill_quietly, long_only, until
 from test_daemon import DaemonCase
 from watching import Attached, Feed
 
@@ -56,7 +56,7 @@ class LastingCase(DaemonCase):
 
     def kill_keepers(self):
         for pid in self.keepers():
-            os.kill(pid, signal.SIGKILL)
+            kill_quietly(pid)
         self.assertTrue(until(lambda: not self.keepers()))
 
     def states(self, rex):

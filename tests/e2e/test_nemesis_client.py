@@ -150,7 +150,7 @@ class Nemesis(unittest.TestCase):
         if self.way.rex is not None:
             self.way.rex.kill()
         for pid in self.way.processes("rex-session"):
-            os.kill(pid, signal.SIGTERM)
+            kill_quietly(pid, signal.SIGTERM)
         self.assertTrue(until(lambda: not self.way.processes("rex-session")), "a process of a session does not end")
 
     @contextlib.contextmanager

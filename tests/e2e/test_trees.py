@@ -13,7 +13,7 @@ import sys
 import unittest
 
 import cgroups
-from rig import LONG, Rex, RexCase, alive, amount, binary, family, in_shells, needs, status_of, until, zombies
+from rig import LONG, Rex, RexCase, alive, amount, binary, family, in_shells, kill_quietly, needs, status_of, until, zombies
 
 RUNAWAYS = pathlib.Path(__file__).resolve().parents[1] / "support" / "runaways.py"
 sys.path.insert(0, str(RUNAWAYS.parent))
@@ -63,7 +63,7 @@ class Runaways(RexCase):
     @staticmethod
     def kill_marked(mark):
         for pid in marked(mark):
-            os.kill(pid, signal.SIGKILL)
+            kill_quietly(pid)
 
     def gone(self, loose):
         for kind, mark, *_ in loose:
