@@ -11,18 +11,20 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
-#include <cstdio>
 #include <ctime>
 
 #include "base/fd.h"
 #include "base/own_file.h"
 
-extern "C" const char __ehdr_start[];  // where this program was loaded: what addresses are told relative to
+// Where this program was loaded, which addresses are told relative to, and where it ends.
+extern "C" const char __ehdr_start[];
+extern "C" const char _end[];
 
 namespace rex {
 namespace {
 
-constexpr std::size_t max_file_bytes = std::size_t{1} << 20;
+constexpr off_t max_file_bytes = off_t{1} << 20;
+constexpr off_t max_crash_bytes = 2 * max_file_bytes;  // a crash begins no new file
 constexpr std::size_t max_line = 4096;
 constexpr int max_frames = 48;
 constexpr unsigned crash_patience = 5;  // seconds; a disk that hangs does not keep a process that has crashed
@@ -89,8 +91,8 @@ void keep(char (&place)[size], std::string_view text) {
   place[text.copy(place, size - 1)] = '\0';
 }
 
-/// -1 where there is none. Makes what is missing of its directories.
-int open_file() {
+/// -1 where there is none, or it is not this user's alone. Makes what is missing of its directories.
+int open_file(off_t* size) {
   char path[sizeof noting.path];
   std::copy_n(noting.path, sizeof path, path);
   for (char* at = path[0] == '\0' ? path : path + 1; *at != '\0'; ++at) {
@@ -100,7 +102,16 @@ int open_file() {
       *at = '/';
     }
   }
-  return path[0] == '\0' ? -1 : ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+  constexpr int how = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;  // a FIFO would hold us up
+  const int fd = path[0] == '\0' ? -1 : ::open(path, how, 0600);
+  struct stat found{};
+  if (fd >= 0 && (::fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != ::geteuid() ||
+                  (found.st_mode & 0077) != 0)) {
+    ::close(fd);
+    return -1;
+  }
+  *size = found.st_size;
+  return fd;
 }
 
 Line& begin(Line& line) {
@@ -109,8 +120,9 @@ Line& begin(Line& line) {
 
 void crashed(int signal, siginfo_t* info, void* /*context*/) {
   ::alarm(crash_patience);
-  const int fd = open_file();
-  if (fd >= 0) {
+  off_t size = 0;
+  const int fd = open_file(&size);
+  if (fd >= 0 && size < max_crash_bytes) {
     const auto* const which =
         std::find_if(crashes.begin(), crashes.end(), [signal](const Crash& crash) { return crash.signal == signal; });
     Line line;
@@ -124,8 +136,13 @@ void crashed(int signal, siginfo_t* info, void* /*context*/) {
     Line places;
     begin(places) << "crashed at";
     for (int i = 0; i < count; ++i) {
-      const auto place = reinterpret_cast<std::uintptr_t>(frames[static_cast<std::size_t>(i)]);
-      (places << " ").number(place - reinterpret_cast<std::uintptr_t>(__ehdr_start), 16);
+      const auto* const place = static_cast<const char*>(frames[static_cast<std::size_t>(i)]);
+      places << " ";
+      if (place >= __ehdr_start && place < _end) {
+        places.number(static_cast<std::uint64_t>(place - __ehdr_start), 16);
+      } else {
+        places << "library";
+      }
     }
     places.write_to(fd);
   }
@@ -140,12 +157,12 @@ std::string incident_file() {
 }
 
 void note_incident(std::string_view what) {
-  Fd file(open_file());
-  struct stat found{};
-  if (file && ::fstat(file.get(), &found) == 0 && static_cast<std::size_t>(found.st_size) > max_file_bytes) {
+  off_t size = 0;
+  Fd file(open_file(&size));
+  if (file && size > max_file_bytes) {
     const std::string path = noting.path;
     ::rename(path.c_str(), (path + ".1").c_str());
-    file = Fd(open_file());
+    file = Fd(open_file(&size));
   }
   if (file) {
     Line line;
@@ -160,9 +177,12 @@ void note_crashes(std::string_view program) {
   keep(noting.program, program);
   std::array<void*, 1> loads_the_unwinder{};
   ::backtrace(loads_the_unwinder.data(), 1);
-  static std::array<char, 16 << 10> stack;  // for one that has none left
+  static std::array<char, 64 << 10> stack;  // for one that has none left
   const stack_t own{stack.data(), 0, stack.size()};
-  ::sigaltstack(&own, nullptr);
+  stack_t there{};
+  if (::sigaltstack(nullptr, &there) == 0 && (there.ss_flags & SS_DISABLE) != 0) {
+    ::sigaltstack(&own, nullptr);
+  }
   for (const Crash& crash : crashes) {
     struct sigaction before{};
     ::sigaction(crash.signal, nullptr, &before);
@@ -171,6 +191,9 @@ void note_crashes(std::string_view program) {
     }
     struct sigaction action{};
     action.sa_sigaction = crashed;
+    for (const Crash& other : crashes) {
+      sigaddset(&action.sa_mask, other.signal);
+    }
     action.sa_flags = SA_SIGINFO | static_cast<int>(SA_RESETHAND) | SA_ONSTACK;
     ::sigaction(crash.signal, &action, nullptr);
   }

@@ -11,11 +11,12 @@ namespace rex {
 std::string incident_file();
 
 /// Appends a line: when, which process of which program, and `what`. One that has grown beyond 1 MiB is begun anew, and
-/// the one before kept as `incidents.log.1`. Where it cannot be written nothing is.
+/// the one before kept as `incidents.log.1`. Where there can be no such file, or it is not this user's alone, nothing
+/// is noted. Blocks.
 void note_incident(std::string_view what);
 
-/// Notes of itself, for `program` ("rex-rpc 1.0, session main"), and of a crash that the signal goes on to end: where
-/// the program was, and no memory of it. To be called once, before threads.
+/// What is noted names `program` ("rex-rpc 1.0.0 session main"). A crash is noted too, before its signal ends the
+/// process: where the program was, and none of its memory. To be called once, before threads.
 void note_crashes(std::string_view program);
 
 }  // namespace rex

@@ -6,11 +6,13 @@
 
 #include <cstdio>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/incidents.h"
+#include "base/own_file.h"
 #include "cli/commands.h"
 #include "methods/version.h"
 #include "shell/guardian.h"
@@ -19,6 +21,8 @@
 
 namespace rex::cli {
 namespace {
+
+constexpr std::size_t max_incident_bytes = std::size_t{4} << 20;
 
 struct Check {
   const char* name;
@@ -58,12 +62,15 @@ bool has_runtime_directory(const std::string& path) {
   }
 }
 
-/// The last line of their file; empty where there is none.
+/// The last line of their file that says what happened; empty where there is none.
 std::string newest_incident() {
-  std::ifstream file(incident_file());
   std::string newest;
-  for (std::string line; std::getline(file, line);) {
-    newest = line;
+  try {
+    std::istringstream file(read_own_file(incident_file(), "the file of incidents", Trust::secret, max_incident_bytes));
+    for (std::string line; std::getline(file, line);) {
+      newest = line.find(": crashed at ") == std::string::npos ? line : newest;
+    }
+  } catch (const Error&) {  // mostly there is none
   }
   return newest;
 }
@@ -103,7 +110,8 @@ int doctor(shell::Nursery& nursery) {
     missing += check.ok ? 0 : 1;
   }
   if (const std::string newest = newest_incident(); !newest.empty()) {
-    std::printf("note %s ends with: %s\n", printable(incident_file()).c_str(), printable(newest).c_str());
+    std::printf("note last noted in %s, which may be removed: %s\n", printable(incident_file()).c_str(),
+                printable(newest).c_str());
   }
   return missing == 0 ? 0 : 1;
 }

@@ -31,11 +31,6 @@ constexpr Milliseconds answering_look{5};
 // What tasks of closed sessions may need to notice. Nothing is lost if they do not.
 constexpr Milliseconds last_turns{100};
 
-void tell_incident(std::string_view line) {
-  spdlog::error("{}", line);
-  note_incident(line);
-}
-
 // How long programs that led to other machines may take to end by themselves: a container is removed meanwhile. All
 // three together are no more than the second that a client who is gone leaves us.
 constexpr Milliseconds programs_farewell{600};
@@ -84,8 +79,15 @@ std::shared_ptr<rpc::Connection> Server::connect(std::unique_ptr<Transport> tran
                                                  rpc::Connection::Options options) {
   options.number = next_client_++;
   options.log = [](std::string_view line) { spdlog::info("{}", line); };
-  options.incident = tell_incident;
+  options.incident = [this](std::string_view line) { tell_incident(std::string(line)); };
   return std::make_shared<rpc::Connection>(loop_.get_executor(), std::move(transport), router_, std::move(options));
+}
+
+/// By a worker: the home of a user may hang.
+void Server::tell_incident(std::string line) {
+  spdlog::error("{}", line);
+  spawn(loop_.get_executor(), workers_.run([line = std::move(line)] { note_incident(line); }),
+        [](const std::exception_ptr&) {});
 }
 
 void Server::run() {
@@ -146,7 +148,7 @@ Task<> Server::accept_clients(std::shared_ptr<transports::Listener> listener, Ad
 }
 
 void Server::serve_beside(const std::shared_ptr<rpc::Connection>& client) {
-  spawn(loop_.get_executor(), serve(client), [](std::exception_ptr failure) {
+  spawn(loop_.get_executor(), serve(client), [this](std::exception_ptr failure) {
     if (failure) {
       tell_incident("a client was served badly");
     }

@@ -51,7 +51,7 @@ bool has_socket(const std::string& socket) { return access(path_of(socket).c_str
 std::string host_of(const std::string& socket) {
   struct stat found{};
   if (stat(path_of(socket).c_str(), &found) != 0) {
-    return "/" + socket;
+    return "/" + socket + "/";  // nobody's
   }
   return "/" + socket + "/" + std::to_string(found.st_ino) + "-" + std::to_string(found.st_mtim.tv_sec) + "." +
          std::to_string(found.st_mtim.tv_nsec);
@@ -199,7 +199,11 @@ Task<relay::Elsewhere::Place> Keepers::find(std::string method, json params) {
   const std::string socket = keeper_socket(session);
   const bool was_kept = is_kept(session);
   if (is_reachable(socket)) {
-    co_return Place{host_of(socket), std::move(params)};
+    Place place{host_of(socket), std::move(params)};
+    if (has_key(place.params) && method != "session/close") {  // a close is remembered by all of us
+      place.when_ended = session_gone(session);
+    }
+    co_return place;
   }
   const std::optional<wire::SessionInfo> lost = co_await recorded(socket);
   if (lost && method != "session/info" && method != "session/close") {
@@ -212,19 +216,9 @@ Task<relay::Elsewhere::Place> Keepers::find(std::string method, json params) {
   co_return Place{"", std::move(params)};  // nobody's, or one whose end, or whose answer, is known here
 }
 
-bool Keepers::is_remembered(const json& params) const { return has_key(params); }
-
-/// Keys of making and closing a session outlive its process; what was done within it is forgotten with it.
-Task<relay::Elsewhere::Place> Keepers::find_again(std::string method, json params) {
-  if (method != "session/create" && method != "session/close") {
-    throw session_gone(params["session"].get<std::string>());
-  }
-  co_return co_await find(std::move(method), std::move(params));
-}
-
 std::optional<relay::Known> Keepers::known(const std::string& host) {
   const std::string socket = host.substr(1, host.rfind('/') - 1);
-  if (socket.empty() || host_of(socket) != host) {
+  if (host.ends_with('/') || host_of(socket) != host) {
     return std::nullopt;
   }
   relay::Target target;

@@ -36,8 +36,6 @@ class Keepers final : public relay::Elsewhere {
   [[nodiscard]] bool concerns(std::string_view method, const nlohmann::json& params) const override;
   /// Starts the process where the request is a create. Throws SessionExists, SessionNotFound, StartFailed.
   Task<Place> find(std::string method, nlohmann::json params) override;
-  [[nodiscard]] bool is_remembered(const nlohmann::json& params) const override;
-  Task<Place> find_again(std::string method, nlohmann::json params) override;
 
   /// How an unnamed host is reached; nullopt when it is gone.
   [[nodiscard]] static std::optional<relay::Known> known(const std::string& host);

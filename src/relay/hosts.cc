@@ -59,7 +59,8 @@ Task<std::shared_ptr<Link>> Hosts::connect(std::string name, Target target, Mill
     throw cancelled(name);
   }
   Client& client = clients_[number];
-  if (client.names.size() >= max_hosts && !client.names.contains(name)) {
+  const auto named = std::ranges::count_if(client.names, [](const auto& each) { return !is_unnamed(each.first); });
+  if (static_cast<std::size_t>(named) >= max_hosts && !client.names.contains(name)) {
     throw limit_exceeded("hosts", max_hosts + 1, max_hosts);
   }
   const auto link = std::make_shared<Link>(call.connection()->executor(), name, std::move(target), keep_alive, pipes_);
@@ -258,6 +259,9 @@ Task<std::shared_ptr<Channel>> Hosts::channel(std::string name, rpc::Call& call)
     const std::shared_ptr<Link> link = co_await link_of_file(name, call);
     if (connection->is_closed()) {
       throw cancelled(name);
+    }
+    if (is_unnamed(name)) {
+      forget_ended(number);
     }
     found = &clients_[number].names[name];
     if (found->own && found->link) {

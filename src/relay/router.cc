@@ -12,9 +12,10 @@ using nlohmann::json;
 
 namespace {
 
-// A process of this machine that ends is gone by then, however busy the machine is.
-constexpr Milliseconds ending_patience{2000};
-constexpr Milliseconds ask_again_after{5};
+// How long a process of this machine may take to end, from the first sign of it, and when it is looked for again: then,
+// and after twice as long each time.
+constexpr Milliseconds ending_patience{1000};
+constexpr Milliseconds shortest_ending{5};
 
 /// The methods that are about this very connection or binary.
 bool is_never_routed(std::string_view method) {
@@ -99,15 +100,12 @@ Task<json> Router::call(std::string method, json params, rpc::Call& call) {
 }
 
 /// A process that ended between its being found and being reached is looked for again, until it is not there: its
-/// descriptors close one by one. So is one that ended with a request in its hands, where what it did is remembered.
+/// descriptors close one by one. A request that it may have read is not sent to another.
 Task<json> Router::call_elsewhere(std::string method, json params, rpc::Call& call) {
-  const bool is_remembered = elsewhere_->is_remembered(params);
-  const json asked = is_remembered ? params : json();
-  const TimePoint deadline = Clock::now() + ending_patience;
-  bool was_sent = false;
+  std::optional<TimePoint> deadline;
+  Milliseconds pause = shortest_ending;
   for (;;) {
-    Elsewhere::Place place =
-        co_await (was_sent ? elsewhere_->find_again(method, asked) : elsewhere_->find(method, std::move(params)));
+    Elsewhere::Place place = co_await elsewhere_->find(method, std::move(params));
     params = std::move(place.params);
     if (place.host.empty()) {
       co_return co_await local_.call(method, std::move(params), call);
@@ -117,22 +115,24 @@ Task<json> Router::call_elsewhere(std::string method, json params, rpc::Call& ca
       channel = co_await hosts_.channel(std::move(place.host), call);
     } catch (const Error& error) {
       const bool is_gone = error.fault() == Fault::HostUnreachable || error.fault() == Fault::HostNotFound;
-      if (!is_gone || Clock::now() >= deadline) {
+      deadline = deadline.value_or(Clock::now() + ending_patience);
+      if (!is_gone || Clock::now() >= *deadline) {
         throw;
       }
     }
     if (!channel) {
       Waiter waiter(call.connection()->executor());
-      co_await waiter.until(Clock::now() + ask_again_after);
+      co_await waiter.until(Clock::now() + pause);
+      pause *= 2;
       continue;
     }
     try {
-      co_return co_await channel->forward(method, std::move(params), "", call);
+      co_return co_await channel->forward(std::move(method), std::move(params), "", call);
     } catch (const ProcessEnded&) {
-      if (was_sent || !is_remembered) {
-        throw;
+      if (place.when_ended) {
+        throw *place.when_ended;
       }
-      was_sent = true;
+      throw;
     }
   }
 }

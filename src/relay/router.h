@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -44,13 +45,11 @@ class Elsewhere {
   struct Place {
     std::string host;  // as Hosts knows it; empty for here
     nlohmann::json params;
+    /// What is told where that process ends with the request in its hands; nullopt: that it has ended.
+    std::optional<Error> when_ended = std::nullopt;
   };
   /// Who answers a request that is concerned. Throws what the request would.
   virtual Task<Place> find(std::string method, nlohmann::json params) = 0;
-  /// Whether asking again can tell what became of a request whose process ended before it answered.
-  [[nodiscard]] virtual bool is_remembered(const nlohmann::json& params) const = 0;
-  /// Who knows what became of such a request. Throws what can be said where nobody does.
-  virtual Task<Place> find_again(std::string method, nlohmann::json params) = 0;
 };
 
 /// The Service behind every connection: answers here, or hands the same request one hop further.

@@ -254,12 +254,13 @@ Answer Connection::failure_of(const Call& call, std::string_view method, const s
     what = "something that is no std::exception";
   }
   // What it was may hold anything, so the client gets a number and the log gets the rest.
-  const std::string incident = new_incident();
+  Error error(Fault::InternalError, "internal error");
   if (options_.incident) {
+    const std::string incident = new_incident();
     options_.incident("incident " + incident + " in " + printable(method) + ": " + printable(what));
+    error = Error(Fault::InternalError, "internal error, incident " + incident).with("incident", incident);
   }
-  Error error(Fault::InternalError, "internal error, incident " + incident);
-  error = std::move(error).executed(Executed::unknown).with("incident", incident);
+  error = std::move(error).executed(Executed::unknown);
   return {error_message(call.id(), error), call.id(), Executed::unknown};
 }
 

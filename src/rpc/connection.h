@@ -82,7 +82,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Milliseconds last_words{0};
     /// Where reasons for closing are told; never the peer's payload.
     std::function<void(std::string_view)> log;
-    /// Where mistakes of ours are told, whole, by the number that the peer gets of them.
+    /// Where mistakes of ours are told, whole, by the number that the peer gets of them. Without it there is none.
     std::function<void(std::string_view)> incident;
   };
 

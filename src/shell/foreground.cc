@@ -139,8 +139,8 @@ class Judge {
       const bool belongs = foreground || process.start >= since_ || descends(process, has_it);
       look_at_threads(process, terminal, belongs ? Block::read : Block::several, foreground, best);
     }
-    look_.stopped = members != 0 && (members == stopped || (best.block == Block::child && waits_for_stopped(has_it))) &&
-                    !is_to_be_told(has_it);
+    look_.stopped = members != 0 && (members == stopped || (best.block == Block::child && waits_for_stopped(has_it)));
+    look_.to_be_told = look_.stopped && is_to_be_told(has_it);
     if (members == 0 && best.block == Block::elsewhere && is_hidden(group)) {
       best.pid = best.thread = group;
       best.block = Block::refused;
@@ -188,13 +188,13 @@ class Judge {
                               [](const ThreadState& state) { return state.block == Block::child; });
   }
 
-  /// Whether a shell that has them in the foreground has not come to it yet, that they are stopped: it takes the
-  /// terminal back and says so itself.
+  /// Whether a shell that has them in the foreground may not have come to it yet, that they are stopped.
   template <class Fact>
   [[nodiscard]] bool is_to_be_told(const Fact& has_it) const {
     return std::any_of(family_.begin(), family_.end(), [&](const auto& each) {
       const auto parent = has_it(each.second) ? family_.find(each.second.parent) : family_.end();
-      return parent != family_.end() && !has_it(parent->second) && parent->second.state == 'R';
+      return parent != family_.end() && !has_it(parent->second) &&
+             (parent->second.state == 'R' || parent->second.state == 'D');
     });
   }
 

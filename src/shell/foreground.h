@@ -23,6 +23,7 @@ struct ForegroundLook {
   bool modes_known = false;  // an inner terminal may be closed to us
   bool inner = false;        // that is so
   bool stopped = false;      // the whole group is, or it waits for children that all are
+  bool to_be_told = false;   // that it is stopped: a shell that waits for it takes the terminal back, and is at work
   ThreadState best;          // who waits for the terminal most surely; of the refused ones, the first
   std::string command;       // of that process
   std::vector<ThreadState> all;  // everyone looked at

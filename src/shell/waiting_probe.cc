@@ -24,6 +24,10 @@ constexpr Milliseconds longest_pause{250};
 constexpr int pause_share = 20;
 constexpr int cost_share = 50;
 
+// A shell tells of a stop itself, as soon as it has come to it: who is told before finds that it takes nothing yet. One
+// that goes on working beside a stopped job does not tell.
+constexpr Milliseconds shell_patience{1000};
+
 // What has not run has not changed; only who is not in the foreground yet can come to it unseen.
 constexpr Milliseconds full_look_interval{1000};
 
@@ -108,6 +112,7 @@ void WaitingProbe::stir(TimePoint now) {
   verdict_ = Verdict::unsettled;
   waiting_.reset();
   last_ = {};
+  stopped_since_ = never;
 }
 
 Clock::duration WaitingProbe::look(TimePoint now) {
@@ -137,6 +142,7 @@ Clock::duration WaitingProbe::pause(TimePoint now) const {
 }
 
 void WaitingProbe::judge(const ForegroundLook& next, TimePoint now) {
+  stopped_since_ = next.stopped ? std::min(stopped_since_, now) : never;
   if (!same_reader(last_, next)) {
     row_since_ = now;
     window_ = next;
@@ -155,8 +161,10 @@ void WaitingProbe::judge(const ForegroundLook& next, TimePoint now) {
     find(others_work(next, now) ? WaitingHow::listening : WaitingHow::reading, Evidence::syscall, next);
   } else {
     waiting_.reset();
+    const bool comes_from_shell = next.to_be_told && now - stopped_since_ < shell_patience;
     const bool unknown = block == Block::unclear || (block == Block::refused && !asks_for_secret(next));
-    verdict_ = next.stopped && last_.stopped                                                   ? Verdict::stopped
+    verdict_ = next.stopped && comes_from_shell                                                ? Verdict::unsettled
+               : next.stopped && last_.stopped                                                 ? Verdict::stopped
                : unknown                                                                       ? Verdict::unknown
                : block == Block::elsewhere || block == Block::child || block == Block::running ? Verdict::elsewhere
                                                                                                : Verdict::unsettled;

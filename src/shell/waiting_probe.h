@@ -65,8 +65,9 @@ class WaitingProbe {
   ForegroundLook window_;   // an earlier look, to measure against what ran since; at most working_time older
   TimePoint window_at_{};
   TimePoint stirred_{};
-  unsigned long long began_ = 0;   // the command, in clock ticks since boot
-  bool secretive_before_ = false;  // the terminal did not echo when the command began
+  TimePoint stopped_since_ = never;  // every look found all stopped
+  unsigned long long began_ = 0;     // the command, in clock ticks since boot
+  bool secretive_before_ = false;    // the terminal did not echo when the command began
 };
 
 }  // namespace rex::shell

@@ -121,11 +121,23 @@ class Broken(DaemonCase):
         when = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ rex-rpc \S+"
         by = f", sent by pid {os.getpid()}"
         self.assertRegex(noted.read_text(), rf"\A{when} serve, pid {front}: crashed by SIGSEGV{by}\n"
-                                            rf"{when} serve, pid {front}: crashed at( [0-9a-f]+)+\n"
+                                            rf"{when} serve, pid {front}: crashed at( [0-9a-f]+| library)+\n"
                                             rf"{when} session main, pid {keeper}: crashed by SIGABRT{by}\n"
-                                            rf"{when} session main, pid {keeper}: crashed at( [0-9a-f]+)+\n\Z")
+                                            rf"{when} session main, pid {keeper}: crashed at( [0-9a-f]+| library)+\n\Z")
         doctor = subprocess.run([binary(), "doctor"], env=self.environment, stdout=subprocess.PIPE, text=True)
-        self.assertIn(f"session main, pid {keeper}: crashed at", doctor.stdout)
+        self.assertIn(f"session main, pid {keeper}: crashed by SIGABRT", doctor.stdout)
+
+    def test_C09_what_is_in_the_place_of_the_file_holds_nobody_up(self):
+        self.environment["ASAN_OPTIONS"] = "handle_segv=0"
+        self.environment["XDG_STATE_HOME"] = str(self.folder / "state")
+        place = self.folder / "state/rex-rpc"
+        place.mkdir(parents=True)
+        os.mkfifo(place / "incidents.log", 0o600)
+        doctor = subprocess.run([binary(), "doctor"], env=self.environment, stdout=subprocess.PIPE, text=True, timeout=60)
+        self.assertNotIn("note", doctor.stdout)
+        rex = self.instance(hops=0)
+        rex.process.send_signal(signal.SIGSEGV)
+        self.assertEqual(rex.process.wait(timeout=20), -signal.SIGSEGV)
 
     def test_C13_one_that_is_stuck_holds_up_no_session_and_answers_when_it_goes_on(self):
         stuck = self.instance(hops=0)

@@ -384,9 +384,40 @@ class Daemon(KeptCase):
             if method == "run":
                 self.unknown("noSession", keyed.result)
                 rex.call("session/close", session="main", key=key(8))
-            else:
-                self.assertEqual(keyed.result()["survivors"], [])
+            else:  # which is remembered elsewhere
+                self.refused("SessionEnded", keyed.result)
+                self.assertEqual(rex.call("session/close", session="main", key=key(7))["survivors"], [])
         self.assertEqual(self.count(), 0)
+
+    def test_M13_its_process_killed_before_it_greeted(self):
+        self.main(self.instance())
+        [keeper] = self.keepers()
+        os.kill(keeper, signal.SIGSTOP)
+        rex = self.instance(hops=0)
+        keyed = rex.start("session/run", session="main", command=self.counting(), key=key(1))
+        plain = rex.start("session/run", session="main", command=self.counting())
+        rex.call("ping")
+        os.kill(keeper, signal.SIGKILL)
+        self.unknown("noSession", keyed.result)
+        self.assertEqual(self.refused("SessionEnded", plain.result).data["executed"], "no")
+
+    def test_one_who_looks_at_many_that_others_make_may_still_connect_to_hosts(self):
+        """The processes that were behind a name are no hosts of whoever asked for it."""
+        place = self.folder / "far.sock"
+        far = subprocess.Popen([binary(), "--private", "serve", "--listen", f"unix:{place}"], env=self.environment,
+                               stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(far.wait)
+        self.addCleanup(kill_quietly, far.pid)
+        self.assertTrue(until(place.exists))
+        one, other = self.instance(hops=0), self.instance(hops=0)
+        for rex in (one, other):
+            rex.call("host/connect", name="far", url=f"unix://{place}")
+        for _ in range(262):
+            other.call("session/create", host="far", session="main", shell="dash", lifetime="daemon")
+            other.call("session/run", host="far", session="main", command="true")
+            self.assertEqual(one.call("session/info", host="far", session="main")["state"], "ready")
+            other.call("session/close", host="far", session="main", graceMs=100)
+        self.assertEqual(one.call("host/connect", host="far", name="next", argv=[binary()])["state"], "ready")
 
     def test_a_session_made_where_one_was_just_closed(self):
         """Whoever has a link to the process of the first must not ask that one for the second."""

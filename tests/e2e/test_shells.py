@@ -199,6 +199,15 @@ class Zsh(RexCase):
 class AllAlike(RexCase):
     """What no shell may tell differently."""
 
+    @needs("fish")
+    def test_S08_a_stopped_job_is_told_beside_a_shell_that_goes_on_working(self):
+        session = self.fresh("fish")
+        call = session.start("run", command="sleep 60 | while true; end")
+        self.assertTrue(until(lambda: (session.call("info")["foreground"] or {}).get("command") == "sleep"))
+        session.call("write", data="\x1a")
+        self.result(call.result(), state="stopped")
+        session.call("interrupt", escalate=True, graceMs=200)
+
     @needs("fish", "zsh")
     @long_only  # what else is being tested beside it wants that processor too
     @unittest.skipIf(os.geteuid() != 0 or len(os.sched_getaffinity(0)) < 2,
@@ -211,7 +220,8 @@ class AllAlike(RexCase):
                                 stdout=subprocess.PIPE)
         self.addCleanup(busy.wait)
         self.addCleanup(busy.kill)
-        busy.stdout.readline()
+        if not busy.stdout.readline():
+            self.skipTest("cannot run here: root may not have a real-time priority")
         rex = self.spawn()
         for thread in os.listdir(f"/proc/{rex.pid}/task"):
             os.sched_setaffinity(int(thread), others)
