@@ -281,6 +281,16 @@ class Daemon(KeptCase):
     def main(self, rex, **options):
         return rex.session("main", shell="bash", lifetime="daemon", **options)
 
+    def far(self):
+        """The socket of an instance that several connect to."""
+        place = self.folder / "far.sock"
+        far = subprocess.Popen([binary(), "--private", "serve", "--listen", f"unix:{place}"], env=self.environment,
+                               stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(far.wait)
+        self.addCleanup(kill_quietly, far.pid)
+        self.assertTrue(until(place.exists))
+        return place
+
     def again(self, session, rex):
         return type(session)(rex, session.name, session.info)
 
@@ -403,12 +413,7 @@ class Daemon(KeptCase):
 
     def test_one_who_looks_at_many_that_others_make_may_still_connect_to_hosts(self):
         """The processes that were behind a name are no hosts of whoever asked for it."""
-        place = self.folder / "far.sock"
-        far = subprocess.Popen([binary(), "--private", "serve", "--listen", f"unix:{place}"], env=self.environment,
-                               stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(far.wait)
-        self.addCleanup(kill_quietly, far.pid)
-        self.assertTrue(until(place.exists))
+        place = self.far()
         one, other = self.instance(hops=0), self.instance(hops=0)
         for rex in (one, other):
             rex.call("host/connect", name="far", url=f"unix://{place}")
@@ -433,12 +438,7 @@ class Daemon(KeptCase):
     def test_M12_a_link_cut_at_random_points(self):
         seed = int(os.environ.get("REX_SEED", secrets.randbits(32)))
         print(f"seed {seed}", end=" ", flush=True)
-        place = self.folder / "far.sock"
-        far = subprocess.Popen([binary(), "--private", "serve", "--listen", f"unix:{place}"], env=self.environment,
-                               stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(far.wait)
-        self.addCleanup(kill_quietly, far.pid)
-        self.assertTrue(until(place.exists))
+        place = self.far()
         cutter = Cutter(self.folder / "cut.sock", place, random.Random(seed))
         self.addCleanup(cutter.close)
         rex = self.instance(hops=0)
