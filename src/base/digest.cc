@@ -50,6 +50,12 @@ std::string Sha256::finish() {
   return hex(digest.data(), digest.size());
 }
 
+std::string sha256_of(std::string_view bytes) {
+  Sha256 digest;
+  digest.update(bytes);
+  return digest.finish();
+}
+
 std::string sha256_of_file(const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) {

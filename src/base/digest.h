@@ -27,6 +27,9 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
+/// Of all of `bytes`.
+std::string sha256_of(std::string_view bytes);
+
 /// Of a file's content. Blocks; throws OsError.
 std::string sha256_of_file(const std::string& path);
 

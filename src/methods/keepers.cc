@@ -57,6 +57,13 @@ std::string host_of(const std::string& socket) {
          std::to_string(found.st_mtim.tv_nsec);
 }
 
+relay::Target target_of(const std::string& socket) {
+  relay::Target target;
+  target.url = "unix://" + path_of(socket);
+  target.install = false;
+  return target;
+}
+
 bool is_kept(const std::string& session) { return has_socket(keeper_socket(session)); }
 
 /// Whether a process listens there; what a dead one left is removed. Throws NotPermitted where others could listen.
@@ -78,9 +85,7 @@ std::vector<std::string> all_sockets() {
 
 /// Whoever asks again finds the process that was asked before.
 std::string name_by(const wire::Key& key) {
-  Sha256 digest;
-  digest.update(key.client + "/" + std::to_string(key.seq));
-  return "d-" + digest.finish().substr(0, digits_of_name);
+  return "d-" + sha256_of(key.client + "/" + std::to_string(key.seq)).substr(0, digits_of_name);
 }
 
 Error exists(const std::string& session) {
@@ -117,9 +122,7 @@ Keepers::Keepers(Executor executor, relay::Hosts& hosts, const shell::Sessions& 
       records_(records_of_lasting()) {}
 
 std::string keeper_socket(std::string_view session) {
-  Sha256 digest;
-  digest.update(session);
-  return std::string(keeper_prefix) + digest.finish().substr(0, digits_of_name) +
+  return std::string(keeper_prefix) + sha256_of(session).substr(0, digits_of_name) +
          std::string(transports::socket_suffix);
 }
 
@@ -176,9 +179,7 @@ bool has_keeper(Executor executor, const std::string& socket) {
 }
 
 bool Keepers::is_linked(const std::string& socket) const {
-  const std::string host = host_of(socket);
-  const std::optional<relay::Known> target = known(host);
-  const std::shared_ptr<relay::Link> link = target ? hosts_.shared(host, target->target) : nullptr;
+  const std::shared_ptr<relay::Link> link = hosts_.shared(host_of(socket), target_of(socket));
   return link && link->is_up();
 }
 
@@ -221,10 +222,7 @@ std::optional<relay::Known> Keepers::known(const std::string& host) {
   if (host.ends_with('/') || host_of(socket) != host) {
     return std::nullopt;
   }
-  relay::Target target;
-  target.url = "unix://" + path_of(socket);
-  target.install = false;
-  return relay::Known{std::move(target), keep_alive};
+  return relay::Known{target_of(socket), keep_alive};
 }
 
 /// What the questions of one listing share. Each outlives the listing where its process is too busy to answer.

@@ -178,9 +178,7 @@ class Folder {
     }
     files::make_parents(directory);
     const transports::PrivateDirectory all(directory);
-    Sha256 digest;
-    digest.update(client);
-    const std::string name = digest.finish().substr(0, digits_of_client);
+    const std::string name = sha256_of(client).substr(0, digits_of_client);
     const bool is_new = !all.contains(name);
     if (is_new) {
       make_room(directory);
@@ -232,15 +230,9 @@ Error interrupted(const wire::Key& key) {
                                                                " ended on the way");
 }
 
-std::string digest_of_lines(std::string_view lines) {
-  Sha256 digest;
-  digest.update(lines);
-  return digest.finish();
-}
-
 /// The answer's line with what shows that a bit of it, or of the first line, is another one by now.
 std::string seal(const std::string& first_line, std::string answer) {
-  const std::string digest = digest_of_lines(first_line + answer);
+  const std::string digest = sha256_of(first_line + answer);
   answer.pop_back();  // its brace
   return answer + std::string(seal_begin) + digest + std::string(seal_end);
 }
@@ -252,7 +244,7 @@ bool is_whole(std::string_view text) {
   if (!text.substr(at).starts_with(seal_begin) || !text.ends_with(seal_end)) {
     return true;
   }
-  return digest_of_lines(std::string(text.substr(0, at)) + "}") == text.substr(at + seal_begin.size(), digits_of_seal);
+  return sha256_of(std::string(text.substr(0, at)) + "}") == text.substr(at + seal_begin.size(), digits_of_seal);
 }
 
 Known what_is_kept(Fd file, const wire::Key& key, const std::string& digest, const std::string& path) {

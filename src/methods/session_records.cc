@@ -28,11 +28,7 @@ constexpr std::size_t digits_of_place = 16;
 constexpr std::size_t max_record_bytes = std::size_t{16} << 20;
 
 /// By which a record that is not as it was written is known.
-std::string digest_of(const json& boot, const json& info) {
-  Sha256 digest;
-  digest.update(boot.dump() + info.dump());
-  return digest.finish();
-}
+std::string digest_of(const json& boot, const json& info) { return sha256_of(boot.dump() + info.dump()); }
 
 /// Throws what is wrong with it: Error, json::exception.
 wire::SessionInfo read_record(const std::string& path) {
@@ -59,9 +55,7 @@ std::string default_record_directory() {
 }
 
 SessionRecords::SessionRecords(std::string directory, const std::string& place) : directory_(std::move(directory)) {
-  Sha256 digest;
-  digest.update(machine_id() + "\n" + place);
-  prefix_ = digest.finish().substr(0, digits_of_place) + "-";
+  prefix_ = sha256_of(machine_id() + "\n" + place).substr(0, digits_of_place) + "-";
 }
 
 /// Under a name of its own first: whoever reads finds all of it or nothing.
