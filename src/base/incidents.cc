@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstring>
 #include <ctime>
 
 #include "base/fd.h"
@@ -29,12 +30,7 @@ constexpr std::size_t max_line = 4096;
 constexpr int max_frames = 48;
 constexpr unsigned crash_patience = 5;  // seconds; a disk that hangs does not keep a process that has crashed
 
-struct Crash {
-  int signal;
-  const char* name;
-};
-constexpr auto crashes = std::to_array<Crash>(
-    {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGILL, "SIGILL"}, {SIGFPE, "SIGFPE"}, {SIGABRT, "SIGABRT"}});
+constexpr std::array crashes = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 
 /// A line that is put together without memory from the heap, which may be what is broken.
 class Line {
@@ -53,7 +49,7 @@ class Line {
     }
     return *this << std::string_view(text, end);
   }
-  /// gmtime() takes a lock.
+  /// format_time() takes memory.
   Line& time_now() {
     namespace chrono = std::chrono;
     timespec now{};
@@ -123,10 +119,8 @@ void crashed(int signal, siginfo_t* info, void* /*context*/) {
   off_t size = 0;
   const int fd = open_file(&size);
   if (fd >= 0 && size < max_crash_bytes) {
-    const auto* const which =
-        std::find_if(crashes.begin(), crashes.end(), [signal](const Crash& crash) { return crash.signal == signal; });
     Line line;
-    begin(line) << "crashed by " << which->name;
+    begin(line) << "crashed by SIG" << sigabbrev_np(signal);
     if (info->si_code <= 0) {
       (line << ", sent by pid ").number(static_cast<std::uint64_t>(info->si_pid));
     }
@@ -183,19 +177,19 @@ void note_crashes(std::string_view program) {
   if (::sigaltstack(nullptr, &there) == 0 && (there.ss_flags & SS_DISABLE) != 0) {
     ::sigaltstack(&own, nullptr);
   }
-  for (const Crash& crash : crashes) {
+  for (const int crash : crashes) {
     struct sigaction before{};
-    ::sigaction(crash.signal, nullptr, &before);
+    ::sigaction(crash, nullptr, &before);
     if (before.sa_handler != SIG_DFL) {
       continue;  // a sanitizer's, which tells more
     }
     struct sigaction action{};
     action.sa_sigaction = crashed;
-    for (const Crash& other : crashes) {
-      sigaddset(&action.sa_mask, other.signal);
+    for (const int other : crashes) {
+      sigaddset(&action.sa_mask, other);
     }
     action.sa_flags = SA_SIGINFO | static_cast<int>(SA_RESETHAND) | SA_ONSTACK;
-    ::sigaction(crash.signal, &action, nullptr);
+    ::sigaction(crash, &action, nullptr);
   }
 }
 

@@ -70,8 +70,8 @@ class Server {
  private:
   Task<> accept_clients(std::shared_ptr<transports::Listener> listener, Admits admits);
   [[nodiscard]] bool is_full() const;
-  /// One client of many: what goes wrong with it is logged and ends it alone.
   void tell_incident(std::string line);
+  /// One client of many: what goes wrong with it is logged and ends it alone.
   void serve_beside(const std::shared_ptr<rpc::Connection>& client);
   std::shared_ptr<rpc::Connection> serve_stream(std::unique_ptr<Transport> stream);
   Task<> publish_soon();

@@ -103,15 +103,6 @@ Error Channel::lost(const Link& link, bool sent) const {
   return std::move(error).executed(sent ? Executed::unknown : Executed::no).with("host", name_);
 }
 
-/// Of a request that was sent.
-void Channel::throw_lost(const Link& link, const rpc::Connection& connection) const {
-  Error error = lost(link, true);
-  if (name_.empty() && !connection.lost_an_answer()) {
-    throw ProcessEnded(std::move(error));
-  }
-  throw error;
-}
-
 bool Channel::knows(const std::string& attachment) const {
   if (holdings_.streams().contains(attachment)) {
     return true;
@@ -167,10 +158,14 @@ Task<json> Channel::forward(std::string method, json params, std::string rest, r
     if (forgotten) {
       co_return json::object();  // it was to end, and has
     }
-    if (ended) {
-      throw_lost(*link, *connection);
+    if (!ended) {
+      throw rewritten(error, name_);
     }
-    throw rewritten(error, name_);
+    Error told = lost(*link, true);
+    if (told.fault() == Fault::SessionEnded) {
+      throw ProcessEnded(std::move(told));
+    }
+    throw told;
   }
   holdings_.forget(attachment);
   if (!let_go.empty()) {

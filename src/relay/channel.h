@@ -65,7 +65,6 @@ class Channel : public std::enable_shared_from_this<Channel>, public rpc::Servic
   using Self = std::shared_ptr<Channel>;
 
   [[nodiscard]] Error lost(const Link& link, bool sent) const;
-  [[noreturn]] void throw_lost(const Link& link, const rpc::Connection& connection) const;
   [[nodiscard]] std::string far_id(const std::string& attachment) const;
   Task<> reach(std::string rest, rpc::Call& call);
   void keep(const std::string& method, const std::string& rest, nlohmann::json params, const nlohmann::json& result);

@@ -256,12 +256,12 @@ Task<std::shared_ptr<Channel>> Hosts::channel(std::string name, rpc::Call& call)
     }
     found = find_name(number, name);
   } else if (found == nullptr || !found->link->is_up()) {
+    if (is_unnamed(name)) {
+      forget_ended(number);
+    }
     const std::shared_ptr<Link> link = co_await link_of_file(name, call);
     if (connection->is_closed()) {
       throw cancelled(name);
-    }
-    if (is_unnamed(name)) {
-      forget_ended(number);
     }
     found = &clients_[number].names[name];
     if (found->own && found->link) {
@@ -311,7 +311,6 @@ Task<std::shared_ptr<Link>> Hosts::link_of_file(std::string name, rpc::Call& cal
       }
       continue;
     }
-    forget_ended(call.connection()->number());
     link = std::make_shared<Link>(call.connection()->executor(), name, host->target, host->keep_alive, pipes_);
     shared_[name] = link;
     co_await dial(link, name, json(), call, unasked);

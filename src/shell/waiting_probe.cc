@@ -163,7 +163,7 @@ void WaitingProbe::judge(const ForegroundLook& next, TimePoint now) {
     waiting_.reset();
     const bool comes_from_shell = next.to_be_told && now - stopped_since_ < shell_patience;
     const bool unknown = block == Block::unclear || (block == Block::refused && !asks_for_secret(next));
-    verdict_ = next.stopped && comes_from_shell                                                ? Verdict::unsettled
+    verdict_ = comes_from_shell                                                                ? Verdict::unsettled
                : next.stopped && last_.stopped                                                 ? Verdict::stopped
                : unknown                                                                       ? Verdict::unknown
                : block == Block::elsewhere || block == Block::child || block == Block::running ? Verdict::elsewhere
