@@ -1,28 +1,28 @@
 # The libraries, from the system where it has them. Only asio and Catch2 are ever downloaded, pinned by hash, and only
 # where nothing new enough is installed; `./dev` installs all of them on Debian.
 
+# Archives where there are any, and headers alone: what is linked in takes no part of its own in the memory of each process
+# (three a daemon session, of which there may be a thousand), and the loader has less to do at each start.
 if(REX_STATIC)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
-  set(OPENSSL_USE_STATIC_LIBS ON)
+else()
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
 endif()
 
 find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
+find_path(SPDLOG_INCLUDE_DIR spdlog/spdlog.h REQUIRED)
 add_library(rex_spdlog INTERFACE)
-if(REX_STATIC)  # Debian has no archives of spdlog and fmt, but both are headers too
-  target_compile_definitions(rex_spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
-else()
-  find_package(spdlog REQUIRED)
-  target_link_libraries(rex_spdlog INTERFACE spdlog::spdlog)
-endif()
+target_include_directories(rex_spdlog SYSTEM INTERFACE ${SPDLOG_INCLUDE_DIR})
+target_compile_definitions(rex_spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
 find_package(CLI11 REQUIRED)
-find_package(OpenSSL REQUIRED)
 find_package(PkgConfig REQUIRED)
+pkg_check_modules(NETTLE REQUIRED IMPORTED_TARGET nettle)
 pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 
-# libvterm 0.3 wraps lines anew when the screen is resized. Its archive, where there is one, leaves the program one file.
+# libvterm 0.3 wraps lines anew when the screen is resized.
 find_path(VTERM_INCLUDE_DIR vterm.h)
-find_library(VTERM_LIBRARY NAMES libvterm.a vterm)
+find_library(VTERM_LIBRARY NAMES vterm)
 if(VTERM_INCLUDE_DIR)
   file(STRINGS ${VTERM_INCLUDE_DIR}/vterm.h vterm_version REGEX "define VTERM_VERSION_M")
   string(REGEX REPLACE "[^0-9]+([0-9]+)[^0-9]+([0-9]+)" "\\1.\\2" vterm_version "${vterm_version}")

@@ -1,11 +1,11 @@
 #include "transports/libssh.h"
 
-#include <libssh/callbacks.h>
-#include <libssh/libssh.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "transports/libssh_calls.h"
 
 namespace rex::transports {
 namespace {
@@ -22,31 +22,25 @@ constexpr std::size_t max_write = 64 * 1024;
 constexpr std::size_t max_available = 16 * 1024 * 1024;
 
 struct KeyFree {
-  void operator()(ssh_key key) const { ssh_key_free(key); }
+  void operator()(ssh_key key) const { libssh().ssh_key_free(key); }
 };
 using Key = std::unique_ptr<ssh_key_struct, KeyFree>;
 
-std::string taken(char* text) {
-  std::string copy = text == nullptr ? "" : text;
-  ssh_string_free_char(text);
-  return copy;
-}
-
 SshPublicKey described(ssh_key key) {
   SshPublicKey described;
-  const char* const type = ssh_key_type_to_char(ssh_key_type(key));
-  const char* const curve = ssh_pki_key_ecdsa_name(key);  // "ecdsa-sha2-nistp256" says more than "ecdsa"
+  const char* const type = libssh().ssh_key_type_to_char(libssh().ssh_key_type(key));
+  const char* const curve = libssh().ssh_pki_key_ecdsa_name(key);  // "ecdsa-sha2-nistp256" says more than "ecdsa"
   described.type =
       std::string_view(type == nullptr ? "" : type).starts_with("ecdsa") && curve != nullptr ? curve : type;
   char* base64 = nullptr;
-  if (ssh_pki_export_pubkey_base64(key, &base64) == SSH_OK) {
+  if (libssh().ssh_pki_export_pubkey_base64(key, &base64) == SSH_OK) {
     described.base64 = taken(base64);
   }
   unsigned char* hash = nullptr;
   std::size_t size = 0;
-  if (ssh_get_publickey_hash(key, SSH_PUBLICKEY_HASH_SHA256, &hash, &size) == 0) {
-    described.fingerprint = taken(ssh_get_fingerprint_hash(SSH_PUBLICKEY_HASH_SHA256, hash, size));
-    ssh_clean_pubkey_hash(&hash);
+  if (libssh().ssh_get_publickey_hash(key, SSH_PUBLICKEY_HASH_SHA256, &hash, &size) == 0) {
+    described.fingerprint = taken(libssh().ssh_get_fingerprint_hash(SSH_PUBLICKEY_HASH_SHA256, hash, size));
+    libssh().ssh_clean_pubkey_hash(&hash);
   }
   return described;
 }
@@ -66,78 +60,48 @@ std::optional<SshPublicKey> known_host_in(const std::string& line, const std::st
     rest.erase(0, std::min(rest.find(' '), rest.size() - 1) + 1);
   }
   ssh_knownhosts_entry* entry = nullptr;
-  if (ssh_known_hosts_parse_line(host.c_str(), rest.c_str(), &entry) != SSH_OK || entry == nullptr) {
+  if (libssh().ssh_known_hosts_parse_line(host.c_str(), rest.c_str(), &entry) != SSH_OK || entry == nullptr) {
     return std::nullopt;
   }
   SshPublicKey key = described(entry->publickey);
-  ssh_knownhosts_entry_free(entry);
+  libssh().ssh_knownhosts_entry_free(entry);
   return key;
 }
 
 std::optional<SshPublicKey> read_public_key(const std::string& file) {
   for (const std::string& half : {file + ".pub", file}) {
     ssh_key key = nullptr;
-    if (ssh_pki_import_pubkey_file(half.c_str(), &key) == SSH_OK) {
+    if (libssh().ssh_pki_import_pubkey_file(half.c_str(), &key) == SSH_OK) {
       return described(Key(key).get());
     }
   }
   return std::nullopt;
 }
 
-SshConfig read_config_with_libssh(const std::string& user, const std::string& host, int port) {
-  const std::unique_ptr<ssh_session_struct, decltype(&ssh_free)> session(ssh_new(), &ssh_free);
-  ssh_options_set(session.get(), SSH_OPTIONS_HOST, host.c_str());
-  ssh_options_parse_config(session.get(), nullptr);
-  const auto value_of = [&](ssh_options_e option) {
-    char* value = nullptr;
-    return ssh_options_get(session.get(), option, &value) == SSH_OK ? taken(value) : "";
-  };
-  SshConfig config;
-  config.source = "libssh's reading of ~/.ssh/config, as there is no ssh to ask";
-  config.hostname = config.key_name = value_of(SSH_OPTIONS_HOST);
-  config.user = user.empty() ? value_of(SSH_OPTIONS_USER) : user;
-  unsigned int configured = 22;
-  ssh_options_get_port(session.get(), &configured);
-  config.port = port != 0 ? port : static_cast<int>(configured);
-  if (const std::string file = value_of(SSH_OPTIONS_IDENTITY); !file.empty() && !file.starts_with('%')) {
-    config.identity_files.push_back(expand_home(file));  // it tells the first alone
-  }
-  for (const char* const file : {"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"}) {
-    config.identity_files.push_back(expand_home(file));
-  }
-  const char* const agent = std::getenv("SSH_AUTH_SOCK");
-  config.agent = agent == nullptr ? "" : agent;
-  config.known_hosts = {expand_home("~/.ssh/known_hosts")};
-  config.global_known_hosts = {"/etc/ssh/ssh_known_hosts"};
-  if (!value_of(SSH_OPTIONS_PROXYCOMMAND).empty()) {
-    config.own_ssh = "a proxy";
-  }
-  return config;
-}
-
 Libssh::Libssh(const SshConfig& config, Hangup hangup) : hangup_(hangup), handles_(std::make_unique<Handles>()) {
-  ssh_init();  // by itself only where it is a shared library
-  handles_->session = ssh_new();
-  ssh_set_blocking(handles_->session, 0);
+  handles_->session = libssh().ssh_new();
+  libssh().ssh_set_blocking(handles_->session, 0);
   set_options(config);
 }
 
 Libssh::~Libssh() {
   if (handles_->event != nullptr) {
-    ssh_event_free(handles_->event);
+    libssh().ssh_event_free(handles_->event);
   }
   if (handles_->channel != nullptr) {
-    ssh_channel_close(handles_->channel);
-    ssh_channel_free(handles_->channel);
+    libssh().ssh_channel_close(handles_->channel);
+    libssh().ssh_channel_free(handles_->channel);
   }
-  ssh_free(handles_->session);  // closes the socket, which ssh_disconnect would forget, as it was given from outside
+  libssh().ssh_free(handles_->session);  // closes the socket, which ssh_disconnect would not, as it was given to it
 }
 
-std::string Libssh::version() { return std::string("libssh ") + ssh_version(0); }
+std::string Libssh::missing() { return libssh().missing; }
+
+std::string Libssh::version() { return std::string("libssh ") + libssh().ssh_version(0); }
 
 void Libssh::set_options(const SshConfig& config) {
   const auto set = [&](ssh_options_e option, const void* value, const std::string& what) {
-    if (ssh_options_set(handles_->session, option, value) < 0 && cannot_.empty()) {
+    if (libssh().ssh_options_set(handles_->session, option, value) < 0 && cannot_.empty()) {
       cannot_ = what;
     }
   };
@@ -184,7 +148,7 @@ int Libssh::finish(const Step& step, int again, std::string_view phase, Millisec
     if (result != again) {
       return result;
     }
-    if (fd() < 0 || ssh_is_connected(handles_->session) == 0) {  // it would go on saying "again"
+    if (fd() < 0 || libssh().ssh_is_connected(handles_->session) == 0) {  // it would go on saying "again"
       throw unreachable(phase, words());
     }
     const short events = is_writing() ? POLLIN | POLLOUT : POLLIN;
@@ -196,16 +160,17 @@ int Libssh::finish(const Step& step, int again, std::string_view phase, Millisec
 
 void Libssh::exchange_keys(Fd wire) {
   const socket_t socket = wire.get();
-  ssh_options_set(handles_->session, SSH_OPTIONS_FD, &socket);
+  libssh().ssh_options_set(handles_->session, SSH_OPTIONS_FD, &socket);
   (void)wire.release();  // libssh closes it
-  if (finish([this] { return ssh_connect(handles_->session); }, SSH_AGAIN, "kex", key_exchange_patience) != SSH_OK) {
+  if (finish([this] { return libssh().ssh_connect(handles_->session); }, SSH_AGAIN, "kex", key_exchange_patience) !=
+      SSH_OK) {
     throw unreachable("kex", words());
   }
 }
 
 SshPublicKey Libssh::host_key() const {
   ssh_key key = nullptr;
-  if (ssh_get_server_publickey(handles_->session, &key) != SSH_OK) {
+  if (libssh().ssh_get_server_publickey(handles_->session, &key) != SSH_OK) {
     throw unreachable("host key", words());
   }
   return described(Key(key).get());
@@ -220,77 +185,79 @@ Libssh::Reply Libssh::authenticate(const Step& step) {
     case SSH_AUTH_INFO: return Reply::asks;
     default: break;
   }
-  if (ssh_is_connected(handles_->session) == 0) {
+  if (libssh().ssh_is_connected(handles_->session) == 0) {
     throw unreachable("auth", words());
   }
   return Reply::denied;  // this method could not be tried; another may be
 }
 
 Libssh::Reply Libssh::try_none() {
-  return authenticate([this] { return ssh_userauth_none(handles_->session, nullptr); });
+  return authenticate([this] { return libssh().ssh_userauth_none(handles_->session, nullptr); });
 }
 
 Libssh::Methods Libssh::methods() const {
-  const int methods = ssh_userauth_list(handles_->session, nullptr);
+  const int methods = libssh().ssh_userauth_list(handles_->session, nullptr);
   return {(methods & SSH_AUTH_METHOD_PUBLICKEY) != 0, (methods & SSH_AUTH_METHOD_INTERACTIVE) != 0,
           (methods & SSH_AUTH_METHOD_PASSWORD) != 0};
 }
 
-std::string Libssh::banner() const { return taken(ssh_get_issue_banner(handles_->session)); }
+std::string Libssh::banner() const { return taken(libssh().ssh_get_issue_banner(handles_->session)); }
 
 Libssh::Reply Libssh::try_agent(int socket) {
-  ssh_set_agent_socket(handles_->session, socket);
-  return authenticate([this] { return ssh_userauth_agent(handles_->session, nullptr); });
+  libssh().ssh_set_agent_socket(handles_->session, socket);
+  return authenticate([this] { return libssh().ssh_userauth_agent(handles_->session, nullptr); });
 }
 
 Libssh::Reply Libssh::offer(const SshPublicKey& key) {
   ssh_key parsed = nullptr;
-  if (ssh_pki_import_pubkey_base64(key.base64.c_str(), ssh_key_type_from_name(key.type.c_str()), &parsed) != SSH_OK) {
+  if (libssh().ssh_pki_import_pubkey_base64(key.base64.c_str(), libssh().ssh_key_type_from_name(key.type.c_str()),
+                                            &parsed) != SSH_OK) {
     return Reply::denied;
   }
   const Key owned(parsed);
-  return authenticate([&] { return ssh_userauth_try_publickey(handles_->session, nullptr, owned.get()); });
+  return authenticate([&] { return libssh().ssh_userauth_try_publickey(handles_->session, nullptr, owned.get()); });
 }
 
 std::optional<Libssh::Reply> Libssh::try_key_file(const std::string& file, const std::string& passphrase) {
   ssh_key parsed = nullptr;
   const char* const secret = passphrase.empty() ? nullptr : passphrase.c_str();
-  if (ssh_pki_import_privkey_file(file.c_str(), secret, nullptr, nullptr, &parsed) != SSH_OK) {
+  if (libssh().ssh_pki_import_privkey_file(file.c_str(), secret, nullptr, nullptr, &parsed) != SSH_OK) {
     return std::nullopt;
   }
   const Key key(parsed);
-  return authenticate([&] { return ssh_userauth_publickey(handles_->session, nullptr, key.get()); });
+  return authenticate([&] { return libssh().ssh_userauth_publickey(handles_->session, nullptr, key.get()); });
 }
 
 Libssh::Reply Libssh::try_password(const std::string& password) {
-  return authenticate([&] { return ssh_userauth_password(handles_->session, nullptr, password.c_str()); });
+  return authenticate([&] { return libssh().ssh_userauth_password(handles_->session, nullptr, password.c_str()); });
 }
 
 Libssh::Reply Libssh::try_keyboard_interactive() {
-  return authenticate([this] { return ssh_userauth_kbdint(handles_->session, nullptr, nullptr); });
+  return authenticate([this] { return libssh().ssh_userauth_kbdint(handles_->session, nullptr, nullptr); });
 }
 
 std::string Libssh::instruction() const {
-  const char* const instruction = ssh_userauth_kbdint_getinstruction(handles_->session);
+  const char* const instruction = libssh().ssh_userauth_kbdint_getinstruction(handles_->session);
   return instruction == nullptr ? "" : instruction;
 }
 
 std::vector<Libssh::Question> Libssh::questions() const {
   std::vector<Question> questions;
-  const int count = ssh_userauth_kbdint_getnprompts(handles_->session);
+  const int count = libssh().ssh_userauth_kbdint_getnprompts(handles_->session);
   for (int i = 0; i < count; ++i) {
     char echo = 0;
-    const char* const text = ssh_userauth_kbdint_getprompt(handles_->session, static_cast<unsigned int>(i), &echo);
+    const char* const text =
+        libssh().ssh_userauth_kbdint_getprompt(handles_->session, static_cast<unsigned int>(i), &echo);
     questions.push_back({text == nullptr ? "" : text, echo != 0});
   }
   return questions;
 }
 
 void Libssh::answer(std::size_t question, const std::string& answer) {
-  ssh_userauth_kbdint_setanswer(handles_->session, static_cast<unsigned int>(question), answer.c_str());
+  libssh().ssh_userauth_kbdint_setanswer(handles_->session, static_cast<unsigned int>(question), answer.c_str());
 }
 
-std::string Libssh::words() const { return ssh_get_error(handles_->session); }
+std::string Libssh::words() const { return libssh().ssh_get_error(handles_->session); }
 
 template <class Step>
 bool Libssh::step_of_channel(const Step& step) {
@@ -301,13 +268,13 @@ void Libssh::open_command(const std::string& command,
                           const std::vector<std::pair<std::string, std::string>>& environment) {
   watch_channel();
   const ssh_channel channel = handles_->channel;
-  if (!step_of_channel([&] { return ssh_channel_open_session(channel); })) {
+  if (!step_of_channel([&] { return libssh().ssh_channel_open_session(channel); })) {
     throw unreachable("channel", words());
   }
   for (const auto& [name, value] : environment) {  // most servers take few of them, which is no failure
-    step_of_channel([&] { return ssh_channel_request_env(channel, name.c_str(), value.c_str()); });
+    step_of_channel([&] { return libssh().ssh_channel_request_env(channel, name.c_str(), value.c_str()); });
   }
-  if (!step_of_channel([&] { return ssh_channel_request_exec(channel, command.c_str()); })) {
+  if (!step_of_channel([&] { return libssh().ssh_channel_request_exec(channel, command.c_str()); })) {
     throw unreachable("channel", words());
   }
 }
@@ -315,13 +282,13 @@ void Libssh::open_command(const std::string& command,
 void Libssh::open_forward(const std::string& host, int port) {
   watch_channel();
   if (!step_of_channel(
-          [&] { return ssh_channel_open_forward(handles_->channel, host.c_str(), port, "127.0.0.1", 0); })) {
+          [&] { return libssh().ssh_channel_open_forward(handles_->channel, host.c_str(), port, "127.0.0.1", 0); })) {
     throw unreachable("channel", words());
   }
 }
 
 void Libssh::watch_channel() {
-  handles_->channel = ssh_channel_new(handles_->session);
+  handles_->channel = libssh().ssh_channel_new(handles_->session);
   ssh_channel_callbacks_struct& calls = handles_->callbacks;
   calls.userdata = this;
   calls.channel_data_function = [](ssh_session, ssh_channel, void* data, std::uint32_t size, int is_stderr,
@@ -349,44 +316,45 @@ void Libssh::watch_channel() {
     static_cast<Libssh*>(user)->ending_ = std::string("the command was ended by the signal ") + signal;
   };
   ssh_callbacks_init(&calls);
-  ssh_set_channel_callbacks(handles_->channel, &calls);
+  libssh().ssh_set_channel_callbacks(handles_->channel, &calls);
 }
 
-int Libssh::fd() const { return ssh_get_fd(handles_->session); }
+int Libssh::fd() const { return libssh().ssh_get_fd(handles_->session); }
 
 bool Libssh::take_in() {
   if (handles_->event == nullptr) {
-    handles_->event = ssh_event_new();
-    ssh_event_add_session(handles_->event, handles_->session);
+    handles_->event = libssh().ssh_event_new();
+    libssh().ssh_event_add_session(handles_->event, handles_->session);
   }
-  const int result = ssh_event_dopoll(handles_->event, 0);
-  broken_ = broken_ || result == SSH_ERROR || ssh_is_connected(handles_->session) == 0 || available_ > max_available;
+  const int result = libssh().ssh_event_dopoll(handles_->event, 0);
+  broken_ =
+      broken_ || result == SSH_ERROR || libssh().ssh_is_connected(handles_->session) == 0 || available_ > max_available;
   return result == SSH_OK && !broken_ && !closed_;
 }
 
 std::string Libssh::read_available() {
   std::string data(std::exchange(available_, 0), '\0');
   const int got = data.empty() ? 0
-                               : ssh_channel_read_nonblocking(handles_->channel, data.data(),
-                                                              static_cast<std::uint32_t>(data.size()), 0);
+                               : libssh().ssh_channel_read_nonblocking(handles_->channel, data.data(),
+                                                                       static_cast<std::uint32_t>(data.size()), 0);
   data.resize(static_cast<std::size_t>(std::max(got, 0)));
   return data;
 }
 
 std::size_t Libssh::write(std::string_view data) {
-  const std::size_t window = ssh_channel_window_size(handles_->channel);
+  const std::size_t window = libssh().ssh_channel_window_size(handles_->channel);
   const std::size_t size = std::min({data.size(), window, max_write});
   if (size == 0 || broken_ || is_writing()) {
     return 0;
   }
-  const int written = ssh_channel_write(handles_->channel, data.data(), static_cast<std::uint32_t>(size));
+  const int written = libssh().ssh_channel_write(handles_->channel, data.data(), static_cast<std::uint32_t>(size));
   broken_ = broken_ || written == SSH_ERROR;
   return static_cast<std::size_t>(std::max(written, 0));
 }
 
-bool Libssh::is_writing() const { return (ssh_get_status(handles_->session) & SSH_WRITE_PENDING) != 0; }
+bool Libssh::is_writing() const { return (libssh().ssh_get_status(handles_->session) & SSH_WRITE_PENDING) != 0; }
 
-void Libssh::send_eof() { ssh_channel_send_eof(handles_->channel); }
+void Libssh::send_eof() { libssh().ssh_channel_send_eof(handles_->channel); }
 
 std::string Libssh::last_words() const {
   std::string words_ = broken_ && !closed_ ? "the connection broke: " + words() : ending_;

@@ -1,6 +1,6 @@
-// libssh as the thread of an SSH connection wants it: every call returns, or waits where a hang-up ends the wait. Its
-// implementation is the one file that includes libssh. Decides nothing: which key, which question and which host is
-// the business of those who call.
+// libssh as the thread of an SSH connection wants it: every call returns, or waits where a hang-up ends the wait.
+// Decides nothing: which key, which question and which host is the business of those who call. libssh itself is
+// libssh_calls.h's.
 #pragma once
 
 #include <memory>
@@ -41,6 +41,9 @@ class Libssh {
     std::string text;
     bool echo;
   };
+
+  /// Why nothing of this file can be used; empty when all can.
+  static std::string missing();
 
   /// Only sets options; `cannot()` says which of the configuration libssh has no way to follow.
   Libssh(const SshConfig& config, Hangup hangup);

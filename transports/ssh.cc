@@ -163,7 +163,7 @@ Task<SshReached> dial_ssh(Executor executor, SshTarget target, SshAttempt attemp
       case SshMessage::Kind::failed: throw error_of(*message);
       case SshMessage::Kind::own_ssh:
         reached.argv = user_ssh_argv(target);
-        reached.took = "the user's own ssh, as libssh cannot do this of the configuration: " + message->words.at(0);
+        reached.took = "the user's own ssh: " + message->words.at(0);
         co_return reached;
       case SshMessage::Kind::open:
         reached.took = message->words.at(0);

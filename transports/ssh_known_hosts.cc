@@ -1,11 +1,11 @@
 #include "transports/ssh_known_hosts.h"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
+#include <nettle/hmac.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <fstream>
@@ -79,11 +79,13 @@ Found look_up(const SshConfig& config, const std::string& name, const SshPublicK
 /// As sshd(8) has it: the name, keyed with random bytes, in HMAC-SHA1.
 std::string hashed_name(const std::string& name) {
   const std::string salt = random_bytes(20);
-  unsigned char hash[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  ::HMAC(EVP_sha1(), salt.data(), static_cast<int>(salt.size()), reinterpret_cast<const unsigned char*>(name.data()),
-         name.size(), hash, &size);
-  return "|1|" + to_base64(salt) + "|" + to_base64({reinterpret_cast<const char*>(hash), size});
+  const auto bytes_of = [](const std::string& text) { return reinterpret_cast<const std::uint8_t*>(text.data()); };
+  hmac_sha1_ctx hmac;
+  hmac_sha1_set_key(&hmac, salt.size(), bytes_of(salt));
+  hmac_sha1_update(&hmac, name.size(), bytes_of(name));
+  std::array<std::uint8_t, SHA1_DIGEST_SIZE> hash{};
+  hmac_sha1_digest(&hmac, hash.size(), hash.data());
+  return "|1|" + to_base64(salt) + "|" + to_base64({reinterpret_cast<const char*>(hash.data()), hash.size()});
 }
 
 /// Appends a line; makes the file (0600) and its directory (0700). Throws OsError.

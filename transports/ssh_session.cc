@@ -192,13 +192,18 @@ std::string connect(Route& route, const SshJob& job, Conversation& person, const
 }
 
 void serve(const SshJob& job) {
+  if (const std::string why = Libssh::missing(); !why.empty()) {
+    send_message(job.talk.get(), {SshMessage::Kind::own_ssh, {printable(why)}});
+    return;
+  }
   const Hangup hangup(job.talk.get());
   Conversation person(job.talk.get());
   Route route;
   plan({job.target.user, job.target.host, job.target.port}, job.target.host, 0, hangup, route.legs);
   for (const Leg& leg : route.legs) {
     if (!leg.config.own_ssh.empty()) {
-      send_message(job.talk.get(), {SshMessage::Kind::own_ssh, {printable(leg.config.own_ssh)}});
+      const std::string why = "libssh cannot do this of the configuration: " + printable(leg.config.own_ssh);
+      send_message(job.talk.get(), {SshMessage::Kind::own_ssh, {why}});
       return;
     }
   }

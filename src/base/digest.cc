@@ -1,8 +1,7 @@
 #include "base/digest.h"
 
 #include <fcntl.h>
-#define OPENSSL_SUPPRESS_DEPRECATED  // the interface of before takes 4 MB less of a static program than EVP
-#include <openssl/sha.h>
+#include <nettle/sha2.h>
 #include <sys/random.h>
 
 #include <array>
@@ -27,16 +26,18 @@ std::string hex(const unsigned char* bytes, std::size_t size) {
 }  // namespace
 
 struct Sha256::Context {
-  SHA256_CTX state;
+  sha256_ctx state;
 };
 
-Sha256::Sha256() : context_(std::make_unique<Context>()) { SHA256_Init(&context_->state); }
+Sha256::Sha256() : context_(std::make_unique<Context>()) { sha256_init(&context_->state); }
 
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
-void Sha256::update(std::string_view bytes) { SHA256_Update(&context_->state, bytes.data(), bytes.size()); }
+void Sha256::update(std::string_view bytes) {
+  sha256_update(&context_->state, bytes.size(), reinterpret_cast<const std::uint8_t*>(bytes.data()));
+}
 
 std::string Sha256::so_far() const {
   Sha256 copy;
@@ -45,8 +46,8 @@ std::string Sha256::so_far() const {
 }
 
 std::string Sha256::finish() {
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
-  SHA256_Final(digest.data(), &context_->state);
+  std::array<std::uint8_t, SHA256_DIGEST_SIZE> digest{};
+  sha256_digest(&context_->state, digest.size(), digest.data());
   return hex(digest.data(), digest.size());
 }
 

@@ -56,7 +56,8 @@ class SshHosts(FarCase):
         (programs / "ssh").write_text(f'#!/bin/sh\nexec {ssh} -F {self.folder}/config "$@"\n')
         (programs / "ssh").chmod(0o755)
         path = f"{programs}:{os.environ['PATH']}"
-        self.ssh_rex = self.spawn(env={**os.environ, "PATH": path, "REX_RPC_AGENTS": str(AGENTS)})
+        self.with_ssh = {**os.environ, "PATH": path, "REX_RPC_AGENTS": str(AGENTS)}
+        self.ssh_rex = self.spawn(env=self.with_ssh)
 
     def start_sshd(self):
         config = self.folder / "sshd_config"
@@ -79,11 +80,12 @@ class SshHosts(FarCase):
                 return probe.connect_ex(("127.0.0.1", self.ports["forced"])) == 0
         self.assertTrue(until(listens))
 
-    def reach(self, login):
+    def reach(self, login, rex=None):
+        rex = rex or self.ssh_rex
         self.hosts += 1
         name = f"far{self.hosts}"
-        info = self.ssh_rex.call("host/connect", name=name, url=f"ssh://root@127.0.0.1:{self.ports[login]}")
-        self.addCleanup(self.leave, self.ssh_rex, name)
+        info = rex.call("host/connect", name=name, url=f"ssh://root@127.0.0.1:{self.ports[login]}")
+        self.addCleanup(self.leave, rex, name)
         return info
 
     def test_a_host_by_ssh_is_reached_through_every_login_shell(self):
@@ -95,6 +97,16 @@ class SshHosts(FarCase):
                 info = self.reach(shell)
                 self.assertIn("installed " if number == 0 else str(self.cache), info["took"])
                 self.assertEqual(self.served(info, rex=self.ssh_rex), "here\n")
+
+    def test_without_libssh_the_users_own_ssh_is_taken_and_that_is_said(self):
+        libraries = self.folder / "libraries"
+        libraries.mkdir()
+        (libraries / "libssh.so.4").touch()
+        rex = self.spawn(env={**self.with_ssh, "LD_LIBRARY_PATH": str(libraries)})
+        info = self.reach("bash", rex)
+        self.assertIn("the user's own ssh: there is no libssh to be had: ", info["took"])
+        self.assertIn("libssh.so.4: file too short", info["took"])
+        self.assertEqual(self.served(info, rex=rex), "here\n")
 
     def test_H8_T11_a_megabyte_of_motd_is_told_and_skipped(self):
         info = self.reach("motd")
