@@ -62,9 +62,13 @@ void set_open_files(rlim_t soft) {
 
 class Keeping {
  public:
-  Keeping(Server& server, std::string socket, std::shared_ptr<transports::UnixListener> listener,
-          transports::Claim claim)
-      : server_(server), socket_(std::move(socket)), listener_(std::move(listener)), claim_(std::move(claim)) {}
+  Keeping(Server& server, shell::Nursery& nursery, std::string socket,
+          std::shared_ptr<transports::UnixListener> listener, transports::Claim claim)
+      : server_(server),
+        nursery_(nursery),
+        socket_(std::move(socket)),
+        listener_(std::move(listener)),
+        claim_(std::move(claim)) {}
 
   Task<> run() {
     shell::Sessions& sessions = server_.sessions();
@@ -77,6 +81,9 @@ class Keeping {
     const TimePoint asked_by = Clock::now() + first_request_patience;
     while (listener_ && (sessions.is_empty() ? Clock::now() < asked_by : !is_outlived())) {
       co_await waiter.until(sessions.is_empty() ? asked_by : unattended_until_);
+      if (!sessions.is_empty()) {
+        nursery_.rest();  // this process has one session, whose program runs
+      }
       give_memory_back();
     }
     end();
@@ -131,6 +138,7 @@ class Keeping {
   }
 
   Server& server_;
+  shell::Nursery& nursery_;
   std::string socket_;
   std::shared_ptr<transports::UnixListener> listener_;
   std::optional<transports::Claim> claim_;
@@ -167,6 +175,7 @@ std::optional<transports::Claim> claim_name(const transports::PrivateDirectory& 
 int keep_here(const KeepOptions& options) {
   const auto directory = std::make_shared<transports::PrivateDirectory>(transports::lasting_directory());
   const std::string socket = methods::keeper_socket(options.session);
+  malloc_trim(0);  // of what the command line took, all that we fork would have its share
   shell::Nursery nursery;
   std::optional<transports::Claim> claim = claim_name(*directory, socket);
   if (!claim) {  // somebody was faster: that one is as good
@@ -177,7 +186,7 @@ int keep_here(const KeepOptions& options) {
   const Executor executor = server.loop().get_executor();
   auto listener = std::make_shared<transports::UnixListener>(executor, directory, socket);
   server.listen(listener);
-  Keeping keeping(server, socket, std::move(listener), std::move(*claim));
+  Keeping keeping(server, nursery, socket, std::move(listener), std::move(*claim));
   asio::basic_signal_set<Executor> signals(executor, SIGTERM);
   signals.async_wait([&keeping](const std::error_code& error, int) {
     if (!error) {
@@ -256,6 +265,9 @@ int keep(const KeepOptions& options) {
   ::alarm(start_patience);
   ::setsid();
   ::prctl(PR_SET_NAME, shell::keeper_name);
+  ::prctl(PR_SET_CHILD_SUBREAPER,
+          1);                  // the guardian stays below us when the nursery is gone: whoever spares us, spares it
+  ::signal(SIGCHLD, SIG_IGN);  // and nobody waits for it
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
   ::signal(SIGINT, SIG_IGN);
@@ -269,7 +281,7 @@ int keep(const KeepOptions& options) {
 
 methods::Keepers::Start make_keeper_starter(Executor executor, rlim_t open_files, std::size_t journal_memory) {
   return [executor, open_files, journal_memory](std::string session) {
-    return start_keeper(executor, {"rex-rpc", "--journal-memory", std::to_string(journal_memory), "keep",
+    return start_keeper(executor, {"rex-rpc", "keep", "--journal-memory", std::to_string(journal_memory),
                                    "--open-files", std::to_string(open_files), "--", std::move(session)});
   };
 }

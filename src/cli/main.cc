@@ -129,56 +129,23 @@ std::string problem_with_address(const std::string& text) {
   return "";
 }
 
-/// The commands that are about sessions of others.
-struct Attending {
-  CLI::App* sessions = nullptr;
-  CLI::App* logs = nullptr;
-  CLI::App* kill = nullptr;
-  CLI::App* shell = nullptr;
-  bool as_json = false;
-  LogsOptions logs_options;
+/// What the command line says.
+struct CommandLine {
+  std::string command;  // empty: none was given
+  std::string log_level = "warning";
+  std::size_t journal_memory = shell::default_journal_memory;
+  Where where;
+  ServeOptions serve;
+  std::string method;  // of `call`, with its params
+  std::string params;
+  std::vector<std::string> words;  // of `run`
+  bool as_json = false;            // `sessions` and `hosts`
+  LogsOptions logs;
   std::vector<std::string> killed;
-  ShellOptions shell_options;
+  ShellOptions shell;
+  AgentOptions agent;
+  KeepOptions keep;
 };
-
-void add_attending(CLI::App& app, Attending& to) {
-  to.shell = app.add_subcommand("shell", "Your terminal on a session: watch it, type into it, hand it back");
-  to.shell->add_option("SESSION", to.shell_options.session, session_name_help);
-  to.shell->add_flag("--takeover", to.shell_options.takeover, "Type at once, whoever else does");
-  to.shell->footer(shell_help);
-  to.sessions = app.add_subcommand("sessions", "List the sessions of every instance");
-  to.sessions->add_flag("--json", to.as_json, "As an array of SessionInfo, each with its `instance`");
-  to.sessions->footer(sessions_help);
-  to.logs = app.add_subcommand("logs", "Print what a session has written");
-  to.logs->add_option("SESSION", to.logs_options.session, session_name_help)->required();
-  to.logs->add_flag("-f,--follow", to.logs_options.follow, "Go on until the session ends");
-  to.logs->add_option("--from", to.logs_options.from, "Offset of the first byte; else the oldest that is kept")
-      ->check(CLI::NonNegativeNumber);
-  to.logs->footer("The bytes as they are; on a terminal without colours, and with control characters as \\xHH.");
-  to.kill = app.add_subcommand("kill", "End sessions with all they started, and name what is left");
-  to.kill->add_option("SESSION", to.killed, session_name_help)->required();
-}
-
-/// The exit code of one of them that needs no instance of its own.
-std::optional<int> attend(const Attending& chosen, const Where& where) {
-  if (chosen.sessions->parsed()) {
-    return sessions(where, chosen.as_json);
-  }
-  if (chosen.logs->parsed()) {
-    return logs(where, chosen.logs_options);
-  }
-  if (chosen.kill->parsed()) {
-    return kill(where, chosen.killed);
-  }
-  if (chosen.shell->parsed() && !chosen.shell_options.session.empty()) {
-    if (!where.host.empty()) {
-      std::fputs("rex-rpc: shell: a SESSION is one of an instance here; with --host the shell is a new one\n", stderr);
-      return 2;
-    }
-    return shell(where, chosen.shell_options);
-  }
-  return std::nullopt;
-}
 
 void add_connect(CLI::App& command, Where& where) {
   command.add_option("--connect", where.address,
@@ -188,9 +155,162 @@ void add_connect(CLI::App& command, Where& where) {
   command.add_option("--token-file", where.token_file, "What an instance at tcp: is shown");
 }
 
+void add_host(CLI::App& command, Where& where) { command.add_option("--host", where.host, host_help); }
+
+void add_options(CLI::App& app, CommandLine& line) {
+  app.add_option("--log", line.log_level, "Least level that is logged to standard error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
+      ->capture_default_str();
+  app.add_option("--journal-memory", line.journal_memory,
+                 "Bytes of memory for the output of all sessions; the rest is in files")
+      ->capture_default_str();
+  app.add_flag("--private", line.where.is_private,
+               "Keep the instance out of the runtime directory, where your other programs find it");
+}
+
+void add_serving(CLI::App& app, CommandLine& line) {
+  CLI::App* const serve =
+      app.add_subcommand("serve", "Serve clients; what `rex-rpc` does when its input is no terminal");
+  serve->add_flag("--stdio", line.serve.on_stdio,
+                  "One client, on standard input and output, and end with it (the default without --listen)");
+  serve
+      ->add_option("--listen", line.serve.listen,
+                   "Any number of clients: unix:PATH for this user, tcp:127.0.0.1:PORT for whoever has the token; may "
+                   "be given again")
+      ->allow_extra_args(false);
+  serve->add_option("--token-file", line.serve.token_file, token_help);
+}
+
+void add_asking(CLI::App& app, CommandLine& line) {
+  CLI::App* const call = app.add_subcommand("call", "Send one request and print its result");
+  call->add_option("METHOD", line.method, "For example session/list; `rex-rpc schema` has all")->required();
+  call->add_option("JSON", line.params, "The params, an object");
+  add_connect(*call, line.where);
+  CLI::App* const run = app.add_subcommand("run", "Run a command with its output as it comes, and exit with its code");
+  run->add_option("COMMAND", line.words, "One word is a command line for sh, several are a program and its arguments")
+      ->required();
+  run->prefix_command(false);
+  run->positionals_at_end(true);
+  add_connect(*run, line.where);
+  add_host(*run, line.where);
+}
+
+/// The commands that are about sessions of others.
+void add_attending(CLI::App& app, CommandLine& line) {
+  CLI::App* const shell =
+      app.add_subcommand("shell", "Your terminal on a session: watch it, type into it, hand it back");
+  shell->add_option("SESSION", line.shell.session, session_name_help);
+  shell->add_flag("--takeover", line.shell.takeover, "Type at once, whoever else does");
+  shell->footer(shell_help);
+  add_host(*shell, line.where);
+  CLI::App* const sessions = app.add_subcommand("sessions", "List the sessions of every instance");
+  sessions->add_flag("--json", line.as_json, "As an array of SessionInfo, each with its `instance`");
+  sessions->footer(sessions_help);
+  CLI::App* const logs = app.add_subcommand("logs", "Print what a session has written");
+  logs->add_option("SESSION", line.logs.session, session_name_help)->required();
+  logs->add_flag("-f,--follow", line.logs.follow, "Go on until the session ends");
+  logs->add_option("--from", line.logs.from, "Offset of the first byte; else the oldest that is kept")
+      ->check(CLI::NonNegativeNumber);
+  logs->footer("The bytes as they are; on a terminal without colours, and with control characters as \\xHH.");
+  CLI::App* const kill = app.add_subcommand("kill", "End sessions with all they started, and name what is left");
+  kill->add_option("SESSION", line.killed, session_name_help)->required();
+  for (CLI::App* const command : {shell, sessions, logs, kill}) {
+    add_connect(*command, line.where);
+  }
+}
+
+/// What other rex-rpcs start. Not among the rest: a session's process lives for weeks with what its start has touched.
+void add_internal(CLI::App& app, CommandLine& line) {
+  CLI::App* const agent = app.add_subcommand("agent", "What the start script of a host asks");
+  agent->add_option("WHAT", line.agent.what)->required()->check(CLI::IsMember({"verify", "adopt", "remove"}));
+  agent->add_option("NAME", line.agent.name);
+  agent->add_option("DIRECTORY", line.agent.directory);
+  CLI::App* const keep = app.add_subcommand("keep", "What an instance starts for a daemon session");
+  keep->add_option("SESSION", line.keep.session)->required();
+  keep->add_option("--open-files", line.keep.open_files)->required();
+  keep->add_option("--journal-memory", line.keep.journal_memory)->required();
+}
+
+bool is_internal(int argc, char** argv) {
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  return first == "agent" || first == "keep";
+}
+
+void add_rest(CLI::App& app, CommandLine& line) {
+  CLI::App* const mcp = app.add_subcommand("mcp", "Serve an agent that speaks the Model Context Protocol");
+  mcp->footer(mcp_help);
+  add_connect(*mcp, line.where);
+  app.add_subcommand("schema", "Print the contract: an OpenRPC document with every method");
+  CLI::App* const doctor = app.add_subcommand("doctor", "Say what this machine offers and lacks, or how a host is");
+  doctor->footer(doctor_help);
+  add_host(*doctor, line.where);
+  CLI::App* const hosts = app.add_subcommand("hosts", "List the hosts of your file");
+  hosts->add_flag("--json", line.as_json, "As an array of HostInfo");
+  hosts->footer(hosts_help);
+  add_connect(*hosts, line.where);
+}
+
+/// The exit code where nothing is left to be done: it was wrong, or asked for help.
+std::optional<int> read_command_line(int argc, char** argv, CommandLine& line) {
+  CLI::App app("A shell for programs that never hangs and never lies: JSON-RPC 2.0 on standard input and output.");
+  app.footer(examples);
+  app.set_version_flag("--version", "rex-rpc " + std::string(methods::version));
+  app.require_subcommand(0, 1);
+  if (is_internal(argc, argv)) {
+    add_internal(app, line);
+  } else {
+    add_options(app, line);
+    add_serving(app, line);
+    add_asking(app, line);
+    add_attending(app, line);
+    add_rest(app, line);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  line.command = app.get_subcommands().empty() ? "" : app.get_subcommands().front()->get_name();
+  return std::nullopt;
+}
+
 int print_schema() {
   const std::string_view document = wire::openrpc_document();
   return std::fwrite(document.data(), 1, document.size(), stdout) == document.size() && std::puts("") >= 0 ? 0 : 1;
+}
+
+/// The exit code of a command that needs no nursery.
+std::optional<int> do_without_nursery(CommandLine& line) {
+  if (line.command == "agent") {
+    return agent(line.agent);
+  }
+  if (line.command == "keep") {  // makes its own, once it is on its own
+    return keep(line.keep);
+  }
+  if (line.command == "schema") {
+    return print_schema();
+  }
+  if (line.command.empty() && isatty(STDIN_FILENO) != 0) {
+    std::fputs(welcome, stdout);
+    return 0;
+  }
+  if (line.command == "sessions") {
+    return sessions(line.where, line.as_json);
+  }
+  if (line.command == "logs") {
+    return logs(line.where, line.logs);
+  }
+  if (line.command == "kill") {
+    return kill(line.where, line.killed);
+  }
+  if (line.command == "shell" && !line.shell.session.empty()) {
+    if (!line.where.host.empty()) {
+      std::fputs("rex-rpc: shell: a SESSION is one of an instance here; with --host the shell is a new one\n", stderr);
+      return 2;
+    }
+    return shell(line.where, line.shell);
+  }
+  return std::nullopt;
 }
 
 void log_to_stderr(const std::string& level) {
@@ -217,139 +337,46 @@ int main(int argc, char** argv) {
     std::fputs("rex-rpc: refuses to run setuid or setgid: whoever calls it would act as its owner\n", stderr);
     return 2;
   }
-  CLI::App app("A shell for programs that never hangs and never lies: JSON-RPC 2.0 on standard input and output.");
-  app.footer(examples);
-  app.set_version_flag("--version", "rex-rpc " + std::string(methods::version));
-  app.require_subcommand(0, 1);
-  std::string level = "warning";
-  app.add_option("--log", level, "Least level that is logged to standard error")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
-      ->capture_default_str();
-
-  std::size_t journal_memory = shell::default_journal_memory;
-  app.add_option("--journal-memory", journal_memory,
-                 "Bytes of memory for the output of all sessions; the rest is in files")
-      ->capture_default_str();
-
-  Where where;
-  app.add_flag("--private", where.is_private,
-               "Keep the instance out of the runtime directory, where your other programs find it");
-
-  CLI::App* serve = app.add_subcommand("serve", "Serve clients; what `rex-rpc` does when its input is no terminal");
-  ServeOptions serving;
-  serve->add_flag("--stdio", serving.on_stdio,
-                  "One client, on standard input and output, and end with it (the default without --listen)");
-  serve
-      ->add_option("--listen", serving.listen,
-                   "Any number of clients: unix:PATH for this user, tcp:127.0.0.1:PORT for whoever has the token; may "
-                   "be given again")
-      ->allow_extra_args(false);
-  serve->add_option("--token-file", serving.token_file, token_help);
-
-  CLI::App* call_command = app.add_subcommand("call", "Send one request and print its result");
-  std::string method;
-  std::string params;
-  call_command->add_option("METHOD", method, "For example session/list; `rex-rpc schema` has all")->required();
-  call_command->add_option("JSON", params, "The params, an object");
-
-  CLI::App* run_command =
-      app.add_subcommand("run", "Run a command with its output as it comes, and exit with its code");
-  std::vector<std::string> words;
-  run_command
-      ->add_option("COMMAND", words, "One word is a command line for sh, several are a program and its arguments")
-      ->required();
-  run_command->prefix_command(false);
-  run_command->positionals_at_end(true);
-
-  Attending attending;
-  add_attending(app, attending);
-  for (CLI::App* const command :
-       {call_command, run_command, attending.sessions, attending.logs, attending.kill, attending.shell}) {
-    add_connect(*command, where);
+  CommandLine line;
+  if (const std::optional<int> code = read_command_line(argc, argv, line)) {
+    return *code;
   }
-
-  AgentOptions agent_options;
-  CLI::App* agent_command = app.add_subcommand("agent", "")->group("");  // what a host's start script asks of us
-  agent_command->add_option("WHAT", agent_options.what)
-      ->required()
-      ->check(CLI::IsMember({"verify", "adopt", "remove"}));
-  agent_command->add_option("NAME", agent_options.name);
-  agent_command->add_option("DIRECTORY", agent_options.directory);
-
-  KeepOptions keep_options;
-  CLI::App* keep_command = app.add_subcommand("keep", "")->group("");  // what an instance starts for a daemon session
-  keep_command->add_option("SESSION", keep_options.session)->required();
-  keep_command->add_option("--open-files", keep_options.open_files)->required();
-
-  CLI::App* mcp_command = app.add_subcommand("mcp", "Serve an agent that speaks the Model Context Protocol");
-  mcp_command->footer(mcp_help);
-  add_connect(*mcp_command, where);
-  CLI::App* schema = app.add_subcommand("schema", "Print the contract: an OpenRPC document with every method");
-  CLI::App* doctor_command = app.add_subcommand("doctor", "Say what this machine offers and lacks, or how a host is");
-  doctor_command->footer(doctor_help);
-  CLI::App* hosts_command = app.add_subcommand("hosts", "List the hosts of your file");
-  bool hosts_as_json = false;
-  hosts_command->add_flag("--json", hosts_as_json, "As an array of HostInfo");
-  hosts_command->footer(hosts_help);
-  for (CLI::App* const command : {run_command, attending.shell, doctor_command}) {
-    command->add_option("--host", where.host, host_help);
-  }
-  add_connect(*hosts_command, where);
-
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  log_to_stderr(level);
+  log_to_stderr(line.log_level);
   note_crashes("rex-rpc " + std::string(methods::version) + " " +
-               (keep_command->parsed()          ? "session " + printable(keep_options.session)
-                : app.get_subcommands().empty() ? "serve"
-                                                : app.get_subcommands().front()->get_name()));
-  if (agent_command->parsed()) {
-    return agent(agent_options);
-  }
-  if (keep_command->parsed()) {
-    keep_options.journal_memory = journal_memory;
-    return keep(keep_options);
-  }
-  if (schema->parsed()) {
-    return print_schema();
-  }
-  if (app.get_subcommands().empty() && isatty(STDIN_FILENO) != 0) {
-    std::fputs(welcome, stdout);
-    return 0;
-  }
-  if (const std::optional<int> code = attend(attending, where)) {
+               (line.command == "keep" ? "session " + printable(line.keep.session)
+                : line.command.empty() ? "serve"
+                                       : line.command));
+  if (const std::optional<int> code = do_without_nursery(line)) {
     return *code;
   }
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error of write, for file/write and the journal's spool
   shell::Nursery nursery;         // forks: before anything else is made
+  Where& where = line.where;
   where.nursery = &nursery;
-  where.greets = !call_command->parsed() || method != "initialize";
-  if (hosts_command->parsed()) {
-    return hosts(where, hosts_as_json);
+  where.greets = line.command != "call" || line.method != "initialize";
+  if (line.command == "hosts") {
+    return hosts(where, line.as_json);
   }
-  if (call_command->parsed()) {
-    return call(where, method, params);
+  if (line.command == "call") {
+    return call(where, line.method, line.params);
   }
-  if (run_command->parsed()) {
-    return run(where, words);
+  if (line.command == "run") {
+    return run(where, line.words);
   }
-  if (attending.shell->parsed()) {
-    return shell(where, attending.shell_options);
+  if (line.command == "shell") {
+    return shell(where, line.shell);
   }
-  if (mcp_command->parsed()) {
+  if (line.command == "mcp") {
     where.asks = false;  // the person at the terminal is the agent's
     return mcp(where);
   }
-  if (doctor_command->parsed()) {
+  if (line.command == "doctor") {
     return where.host.empty() ? doctor(nursery) : doctor_of_host(where);
   }
-  serving.is_private = where.is_private;
-  serving.journal_memory = journal_memory;
-  serving.on_stdio = serving.on_stdio || serving.listen.empty();
-  return cli::serve(nursery, serving);
+  line.serve.is_private = where.is_private;
+  line.serve.journal_memory = line.journal_memory;
+  line.serve.on_stdio = line.serve.on_stdio || line.serve.listen.empty();
+  return cli::serve(nursery, line.serve);
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ Fd Nursery::spawn(const Launch& launch, int in, int out, int err) {
   const int fds[5] = {theirs.get(), memory.get(), in, out, err};
   try {
     send_fds(socket_.get(), fds);
-  } catch (const Error&) {  // somebody killed the nursery; a new one serves as well
+  } catch (const Error&) {  // it rests, or somebody killed it; a new one serves as well
     start();
     send_fds(socket_.get(), fds);
   }

@@ -19,6 +19,9 @@ class Nursery {
   /// Returns our end of its control socket, whose first packet is `started` or `failed`. Throws OsError.
   Fd spawn(const Launch& launch, int in, int out, int err);
 
+  /// Lets its processes go, until something is spawned again.
+  void rest() { socket_.reset(); }
+
   /// The soft limit that we were given.
   [[nodiscard]] rlim_t open_files() const { return open_files_.rlim_cur; }
 
