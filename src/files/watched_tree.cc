@@ -5,6 +5,7 @@
 #include <sys/inotify.h>
 
 #include <cerrno>
+#include <memory>
 #include <set>
 #include <utility>
 

@@ -1,5 +1,7 @@
 #include "rpc/framing.h"
 
+#include <string.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -22,16 +24,10 @@ std::string_view trim(std::string_view text) {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-/// Whether `text` and the lower-case `name` agree as far as both go.
-bool agrees(std::string_view text, std::string_view name) {
-  const auto n = std::min(text.size(), name.size());
-  return std::equal(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(n), text.begin(),
-                    [](char a, char b) { return a == lower(b); });
-}
+bool is_plain(char c) { return (c >= 0x20 && c <= 0x7e) || c == '\t'; }
 
-/// Whether `line` can still become one of the two headers: a peer that speaks something else is found out at its first
-/// wrong byte, not after a whole line of it.
-bool begins_a_header(std::string_view line) { return agrees(line, length_name) || agrees(line, type_name); }
+/// Whether a line that has `c` at this place can be the header of this name, which is in lower case.
+bool fits(std::string_view name, std::size_t at, char c) { return at >= name.size() || name[at] == lower(c); }
 
 /// Whether we read what the value of a Content-Type announces: JSON in UTF-8.
 bool is_json_in_utf8(std::string value) {
@@ -145,12 +141,23 @@ std::optional<Frame> FrameDecoder::read_header() {
       }
       continue;
     }
-    if (c != '\r' && c != '\t' && (c < 0x20 || c > 0x7e)) {
+    if (c != '\r' && !is_plain(c)) {
       return break_stream("a header with a byte that is not printable ASCII");
     }
+    if (c != '\r') {  // who speaks something else is found out at the first wrong byte, not after a whole line
+      is_length_ = is_length_ && fits(length_name, held_.size(), c);
+      is_type_ = is_type_ && fits(type_name, held_.size(), c);
+      if (!is_length_ && !is_type_) {
+        return break_stream("a header other than Content-Length and Content-Type");
+      }
+    }
     held_ += c;
-    if (c != '\r' && held_.size() <= length_name.size() && !begins_a_header(held_)) {
-      return break_stream("a header other than Content-Length and Content-Type");
+    if (c != '\r' && held_.size() >= length_name.size()) {  // the value of one of them: no place in it matters
+      const std::string_view rest = input_.substr(0, limits_.header_bytes - header_bytes_);
+      const auto value = static_cast<std::size_t>(std::find_if_not(rest.begin(), rest.end(), is_plain) - rest.begin());
+      held_.append(rest.substr(0, value));
+      header_bytes_ += value;
+      input_.remove_prefix(value);
     }
   }
   return std::nullopt;
@@ -187,6 +194,7 @@ bool FrameDecoder::end_header_line() {
     content_length_ = length;
   }
   held_.clear();
+  is_length_ = is_type_ = true;
   return true;
 }
 

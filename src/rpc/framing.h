@@ -69,6 +69,8 @@ class FrameDecoder {
 
   std::string held_;         // a frame or a header line that is not complete; at most limits.frame_bytes (header_bytes)
   bool handed_out_ = false;  // held_ is the body of the last frame
+  bool is_length_ = true;    // the header line in held_ can still become that one
+  bool is_type_ = true;
   std::size_t header_bytes_ = 0;
   std::size_t header_lines_ = 0;
   std::optional<std::uint64_t> content_length_;

@@ -14,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t usual_string = 256;
+constexpr std::size_t usual_depth = 8;
 
 /// One pass over one text, without recursion. While something is refused it goes on checking the syntax, but builds
 /// nothing: malformed always comes before refused.
@@ -21,6 +22,7 @@ class Reader {
  public:
   Reader(std::string_view text, const Limits& limits) : limits_(limits), in_(text) {
     text_.reserve(usual_string);  // a string that is read in one go leaves no copy behind
+    levels_.reserve(usual_depth);
   }
   ~Reader() { wipe(text_); }
   Reader(const Reader&) = delete;
@@ -191,9 +193,11 @@ class Reader {
     json* into = nullptr;
     const Level& level = levels_.back();
     if (building_ && level.node != nullptr && !document_.refused) {
-      auto [member, is_new] = level.node->emplace(text_, nullptr);
-      if (is_new) {
-        into = &*member;
+      auto& members = level.node->get_ref<json::object_t&>();
+      const std::size_t before = members.size();
+      const auto member = members.try_emplace(members.end(), text_, nullptr);  // most writers sort them
+      if (members.size() > before) {
+        into = &member->second;
       } else {
         Error error(Fault::InvalidRequest, "the same key twice in one object");
         refuse(std::move(error).with("reason", "duplicateKey").with("member", printable(text_, 64)));

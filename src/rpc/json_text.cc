@@ -1,7 +1,10 @@
 #include "rpc/json_text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+
+#include "base/encoding.h"
 
 namespace rex::rpc {
 
@@ -10,6 +13,8 @@ using nlohmann::json;
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool is_escaped(char c) { return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\'; }
 
 void append_utf8(std::string& text, std::uint32_t code) {
   const auto add = [&text](std::uint32_t byte) { text += static_cast<char>(byte); };
@@ -29,6 +34,13 @@ void append_utf8(std::string& text, std::uint32_t code) {
     add(0x80 | (code >> 6 & 0x3f));
   }
   add(0x80 | (code & 0x3f));
+}
+
+void append_checked(std::string& out, const std::string& text) {
+  if (!is_utf8(text)) {
+    out += json(text).dump();  // which says what is wrong
+  }
+  append_string(out, text);
 }
 
 }  // namespace
@@ -149,6 +161,63 @@ bool Scanner::read_number(Number* number) {
   }
   *number = {since(start), integer};
   return true;
+}
+
+void append_string(std::string& out, std::string_view utf8) {
+  static constexpr char hex[] = "0123456789abcdef";
+  static constexpr std::string_view names = "btn-fr";  // of the bytes from 8 to 13, but for one
+  out += '"';
+  while (!utf8.empty()) {
+    const auto plain = static_cast<std::size_t>(std::find_if(utf8.begin(), utf8.end(), is_escaped) - utf8.begin());
+    out.append(utf8, 0, plain);
+    utf8.remove_prefix(plain);
+    if (utf8.empty()) {
+      break;
+    }
+    const auto byte = static_cast<unsigned char>(utf8.front());
+    utf8.remove_prefix(1);
+    out += '\\';
+    if (byte >= 0x20) {
+      out += static_cast<char>(byte);
+    } else if (byte >= 8 && byte < 8 + names.size() && names[byte - 8U] != '-') {
+      out += names[byte - 8U];
+    } else {
+      ((out += "u00") += hex[byte >> 4U]) += hex[byte & 15U];
+    }
+  }
+  out += '"';
+}
+
+void append_json(std::string& out, const json& value) {
+  const char* separator = "";
+  switch (value.type()) {
+    case json::value_t::object:
+      out += '{';
+      for (const auto& [name, member] : value.get_ref<const json::object_t&>()) {
+        out += separator;
+        append_checked(out, name);
+        out += ':';
+        append_json(out, member);
+        separator = ",";
+      }
+      out += '}';
+      break;
+    case json::value_t::array:
+      out += '[';
+      for (const json& element : value.get_ref<const json::array_t&>()) {
+        out += separator;
+        append_json(out, element);
+        separator = ",";
+      }
+      out += ']';
+      break;
+    case json::value_t::string: append_checked(out, value.get_ref<const std::string&>()); break;
+    case json::value_t::number_integer: out += std::to_string(value.get<std::int64_t>()); break;
+    case json::value_t::number_unsigned: out += std::to_string(value.get<std::uint64_t>()); break;
+    case json::value_t::boolean: out += value.get<bool>() ? "true" : "false"; break;
+    case json::value_t::null: out += "null"; break;
+    default: out += value.dump();
+  }
 }
 
 }  // namespace rex::rpc

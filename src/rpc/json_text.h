@@ -1,5 +1,5 @@
 // The text of JSON (RFC 8259), token by token: spaces, words, strings with their escapes, numbers. Knows no value that
-// holds another, no message and no limit: those are json_reader's.
+// holds another, no message and no limit: those are json_reader's. And values as text.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,13 @@ struct Number {
 
 /// An integer if it is written as one and 64 bits hold it, else the nearest double.
 nlohmann::json value_of(const Number& number);
+
+/// Adds `utf8` with quotes and escapes.
+void append_string(std::string& out, std::string_view utf8);
+
+/// Adds a value as nlohmann's dump() writes it, without its step per byte. Throws what that throws, for a string that
+/// is not UTF-8.
+void append_json(std::string& out, const nlohmann::json& value);
 
 /// A place in a text, which must outlive it. Each reading moves on over what it took, and a failed one stays where the
 /// text ceased to be JSON. That the bytes are UTF-8 has been seen to before.

@@ -5,6 +5,7 @@
 
 #include "base/encoding.h"
 #include "rpc/json_reader.h"
+#include "rpc/json_text.h"
 
 namespace rex::rpc {
 
@@ -135,24 +136,6 @@ std::string presentable(std::string_view text) {
   return std::string(cut);
 }
 
-void append_string(std::string& out, std::string_view utf8) {
-  static constexpr char hex[] = "0123456789abcdef";
-  out += '"';
-  for (const char c : utf8) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      (out += '\\') += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (byte < 0x20) {
-      ((out += "\\u00") += hex[byte >> 4]) += hex[byte & 15];
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
-}
-
 void append_member(std::string& out, std::string_view name) {
   out += ',';
   append_string(out, name);
@@ -228,7 +211,7 @@ std::string result_message(std::string_view id, const json& result) {
   std::string out = R"({"jsonrpc":"2.0","id":)";
   out += id;
   out += R"(,"result":)";
-  out += result.dump();
+  append_json(out, result);
   out += '}';
   return out;
 }
@@ -252,7 +235,7 @@ std::string request_message(std::optional<std::string_view> id, std::string_view
   append_string(out, method);
   if (!params.is_null()) {
     append_member(out, "params");
-    out += params.dump();
+    append_json(out, params);
   }
   out += '}';
   return out;

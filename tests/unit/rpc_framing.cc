@@ -104,6 +104,8 @@ TEST_CASE("A header block that is not exactly one closes the stream", "[F05][F09
       {"LF only", "Content-Length: 7\n\n" + text_2, {"#"}},
       {"LF only at the blank line", "Content-Length: 7\r\n\n" + text_2, {"#"}},
       {"lone CR", "Content-Length: 7\r\r\n" + text_2, {"#"}},
+      {"CR within a value", "Content-Length: 7\r7\r\n\r\n" + text_2, {"#"}},
+      {"CR within a type", "Content-Length: 7\r\nContent-Type: a/json\rb\r\n\r\n" + text_2, {"#"}},
       {"no blank line", "Content-Length: 7\r\n" + text_2, {"#"}},
       {"length twice, equal", "Content-Length: 7\r\nContent-Length: 7\r\n\r\n" + text_2, {"#"}},
       {"length twice, different", "Content-Length: 7\r\nContent-Length: 8\r\n\r\n" + text_2, {"#"}},

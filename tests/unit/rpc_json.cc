@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rpc/json_reader.h"
+#include "rpc/json_text.h"
 
 using nlohmann::json;
 using rex::Fault;
@@ -239,4 +240,25 @@ TEST_CASE("Ids and params are found as they were written") {
   CHECK(batch.passages[3].id == "123456789012345678901234567890");
   CHECK(batch.passages[3].params == "[ ]");
   CHECK(read_json(R"({"id":1,"id":2})", limits).passages[0].id.empty());
+}
+
+TEST_CASE("What is written is what nlohmann writes, whatever the value", "[J16]") {
+  std::string every_byte;
+  for (int byte = 0; byte < 0x80; ++byte) {
+    every_byte += static_cast<char>(byte);
+  }
+  for (const json& value :
+       {json(), json(true), json(false), json(0), json(-1), json(INT64_MIN), json(UINT64_MAX), json(0.1), json(1e300),
+        json(""), json("plain"), json(every_byte), json("\"\\\"\\"), json("\xc3\xa9 \xf0\x9f\x98\x80 \xe2\x80\xa8"),
+        json(std::string(5000, 'x') + "\n"), json::array(), json::object(),
+        json::array({1, "two", json::array({3}), json::object({{"four", nullptr}})}),
+        json::object({{"a \n key", 1}, {"b", json::array({json::object(), json::array()})}, {"", "empty"}})}) {
+    std::string text = "before ";
+    rex::rpc::append_json(text, value);
+    CHECK(text == "before " + value.dump());
+  }
+  for (const json& value : {json("\xff"), json::array({"half \xc3"}), json::object({{"\xed\xa0\x80", 1}})}) {
+    std::string text;
+    CHECK_THROWS_AS(rex::rpc::append_json(text, value), json::type_error);
+  }
 }
