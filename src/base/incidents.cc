@@ -114,6 +114,23 @@ Line& begin(Line& line) {
   return (line.time_now() << " " << noting.program << ", pid ").number(static_cast<std::uint64_t>(::getpid())) << ": ";
 }
 
+void note_places(int fd, std::string_view what) {
+  std::array<void*, max_frames> frames{};
+  const int count = ::backtrace(frames.data(), max_frames);
+  Line places;
+  begin(places) << what << " at";
+  for (int i = 0; i < count; ++i) {
+    const auto* const place = static_cast<const char*>(frames[static_cast<std::size_t>(i)]);
+    places << " ";
+    if (place >= __ehdr_start && place < _end) {
+      places.number(static_cast<std::uint64_t>(place - __ehdr_start), 16);
+    } else {
+      places << "library";
+    }
+  }
+  places.write_to(fd);
+}
+
 void crashed(int signal, siginfo_t* info, void* /*context*/) {
   ::alarm(crash_patience);
   off_t size = 0;
@@ -125,20 +142,7 @@ void crashed(int signal, siginfo_t* info, void* /*context*/) {
       (line << ", sent by pid ").number(static_cast<std::uint64_t>(info->si_pid));
     }
     line.write_to(fd);  // now: what follows may crash too
-    std::array<void*, max_frames> frames{};
-    const int count = ::backtrace(frames.data(), max_frames);
-    Line places;
-    begin(places) << "crashed at";
-    for (int i = 0; i < count; ++i) {
-      const auto* const place = static_cast<const char*>(frames[static_cast<std::size_t>(i)]);
-      places << " ";
-      if (place >= __ehdr_start && place < _end) {
-        places.number(static_cast<std::uint64_t>(place - __ehdr_start), 16);
-      } else {
-        places << "library";
-      }
-    }
-    places.write_to(fd);
+    note_places(fd, "crashed");
   }
   ::raise(signal);  // as the default has it, once this returns
 }
@@ -163,6 +167,21 @@ void note_incident(std::string_view what) {
     begin(line) << what;
     line.write_to(file.get());
   }
+}
+
+void note_here(std::string_view what) {
+  off_t size = 0;
+  const int fd = open_file(&size);
+  if (fd < 0) {
+    return;
+  }
+  if (size < max_crash_bytes) {
+    Line line;
+    begin(line) << what;
+    line.write_to(fd);
+    note_places(fd, "it is");
+  }
+  ::close(fd);
 }
 
 void note_crashes(std::string_view program) {

@@ -1,5 +1,5 @@
-// What was a mistake of ours, in a file of this user for whoever looks into it: internal errors by their number, and
-// crashes. A process that keeps a session has nobody who reads its standard error.
+// What was a mistake of ours, in a file of this user for whoever looks into it: internal errors by their number, a loop
+// that does not turn, and crashes. A process that keeps a session has nobody who reads its standard error.
 #pragma once
 
 #include <string>
@@ -14,6 +14,10 @@ std::string incident_file();
 /// the one before kept as `incidents.log.1`. Where there can be no such file, or it is not this user's alone, nothing
 /// is noted. Blocks.
 void note_incident(std::string_view what);
+
+/// The same from the handler of a signal, without memory from the heap, and a line of where the program is: addresses
+/// from its beginning.
+void note_here(std::string_view what);
 
 /// What is noted names `program` ("rex-rpc 1.0.0 session main"). A crash is noted too, before its signal ends the
 /// process: where the program was, and none of its memory. To be called once, before threads.

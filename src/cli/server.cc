@@ -11,6 +11,7 @@
 #include "base/incidents.h"
 #include "base/secret.h"
 #include "base/time.h"
+#include "base/watchdog.h"
 #include "cli/instances.h"
 #include "cli/keep.h"
 #include "cli/spawner.h"
@@ -91,7 +92,10 @@ void Server::tell_incident(std::string line) {
 }
 
 void Server::run() {
-  loop_.run();
+  {
+    const Watchdog watchdog(loop_.get_executor(), keepers_ != nullptr);  // a session's process has something to lose
+    loop_.run();
+  }
   router_.end();
   loop_.restart();
   loop_.run_for(last_turns);

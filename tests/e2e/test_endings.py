@@ -14,7 +14,7 @@ import termios
 import time
 import unittest
 
-from rig import RpcError, amount, binary, until
+from rig import RpcError, amount, binary, is_sanitized, needs, until
 from test_daemon import DaemonCase
 from watching import Person
 
@@ -161,6 +161,76 @@ class Broken(DaemonCase):
                 again = stuck.call("session/run", session="main", command=f"echo {number}", key={"client": "c", "seq": number})
                 answers.append(again["output"])
         self.assertEqual(answers, ["1\n", "2\n", "3\n"])
+
+
+@needs("cc")
+@unittest.skipIf(is_sanitized(), "cannot run here: a sanitized program takes no preloaded library")
+class Stuck(DaemonCase):
+    """SIGUSR2 lets the loop compute as long as a file is there, and the time after which that is noticed is short: both
+    by a preloaded library, as the program has no such fault to show."""
+
+    def setUp(self):
+        super().setUp()
+        source, library = self.folder / "stuck.c", self.folder / "stuck.so"
+        source.write_text(
+            "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <signal.h>\n#include <stdlib.h>\n#include <time.h>\n"
+            "#include <unistd.h>\n"
+            'static void stick(int n) { while (access(getenv("STUCK"), F_OK) == 0) {} }\n'
+            "__attribute__((constructor)) static void begin(void) { signal(SIGUSR2, stick); }\n"
+            "int timer_settime(timer_t t, int how, const struct itimerspec* when, struct itimerspec* old) {\n"
+            "  struct itimerspec sooner = {{0, 200000000}, {0, 200000000}};\n"
+            '  return ((int (*)(timer_t, int, const struct itimerspec*, struct itimerspec*))dlsym(RTLD_NEXT, "timer_settime"))\n'
+            "      (t, how, &sooner, old);\n}\n")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+        self.mark = self.folder / "stuck"
+        self.mark.touch()
+        self.environment.update(LD_PRELOAD=str(library), STUCK=str(self.mark),
+                                XDG_STATE_HOME=str(self.folder / "state"))
+        self.noted = self.folder / "state/rex-rpc/incidents.log"
+
+    def lines(self, who):
+        when = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ rex-rpc \S+"
+        return (rf"\A{when} {who}: the loop has not turned for 10 s of computing\n"
+                rf"{when} {who}: it is at( [0-9a-f]+| library)+\n\Z")
+
+    def test_C13_an_instance_that_computes_for_ever_notes_where_and_ends_and_its_daemon_sessions_go_on(self):
+        rex = self.instance(hops=0)
+        session = rex.session("main", shell="dash", lifetime="daemon")
+        session.run("kept=yes")
+        rex.process.send_signal(signal.SIGUSR2)
+        self.assertEqual(rex.process.wait(timeout=60), -signal.SIGVTALRM)
+        self.assertRegex(self.noted.read_text(), self.lines(f"serve, pid {rex.pid}"))
+        self.assertEqual(self.instance().call("session/run", session="main", command="echo $kept")["output"], "yes\n")
+
+    def test_C13_one_on_the_way_that_computes_for_ever_is_had_anew(self):
+        rex = self.instance(hops=0)
+        far = rex.call("host/connect", name="far", argv=[binary()])["machine"]["instance"]
+        waiting = rex.start("process/run", host="far", command="sleep 1000")
+        os.kill(int(far.split("-", maxsplit=1)[0]), signal.SIGUSR2)
+        error = self.refused("HostLost", waiting.result)
+        self.assertEqual(error.data["executed"], "unknown")
+        self.assertEqual(rex.call("process/run", host="far", command="echo here")["stdout"], "here\n")
+
+    def test_C13_the_process_of_a_session_is_noted_and_not_ended(self):
+        rex = self.instance()
+        session = rex.session("main", shell="dash", lifetime="daemon")
+        session.run("kept=yes")
+        [keeper] = self.keepers()
+        os.kill(keeper, signal.SIGUSR2)
+        self.assertTrue(until(lambda: self.noted.exists() and "it is at" in self.noted.read_text(), 60))
+        asked = session.start("run", command="echo $kept")
+        self.mark.unlink()
+        self.ended(asked.result(), output="yes\n")
+        self.assertRegex(self.noted.read_text(), self.lines(f"session main, pid {keeper}"))
+
+    def test_C13_a_loop_that_has_much_to_do_and_turns_is_not_suspected(self):
+        rex = self.instance(hops=0)
+        session = rex.session("main", shell="dash")
+        session.run("seq 1 3000000 >/dev/tty", timeoutMs=120_000)
+        spent = os.sysconf("SC_CLK_TCK") // 2
+        while sum(map(int, pathlib.Path(f"/proc/{rex.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) < spent:
+            rex.call("ping")
+        self.assertFalse(self.noted.exists())
 
 
 class Lacking(DaemonCase):
