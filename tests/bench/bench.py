@@ -79,7 +79,7 @@ def memory_of(pids):
                 name, *value = line.split()
                 if name in sums:
                     sums[name] += int(value[0])
-    return sums["Rss:"] / 1000, sums["Pss:"] / 1000
+    return sums["Rss:"] * 1024 / 1e6, sums["Pss:"] * 1024 / 1e6  # the kernel's kB are KiB
 
 
 def switches_of(pids):

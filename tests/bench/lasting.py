@@ -81,7 +81,7 @@ def lasting(table, serve, memory_of, switches_of, count, turns):
     _, pss = memory_of(processes)
     woken = switches_of(processes)
     time.sleep(3)
-    table.target(f"memory of each of {count}, without its shell (PSS)", pss / count, 0.5, " MB")
+    table.target(f"memory of each of {count}, without its shell (PSS)", pss / count / 1.048576, 0.5, " MiB")
     table.row("wake-ups of all their processes in 3 s", str(switches_of(processes) - woken))
     server = serve(environment)
     table.row(f"session/list of {count}", f"{milliseconds(lambda: server.call('session/list')):.0f} ms")
