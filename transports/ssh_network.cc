@@ -285,9 +285,11 @@ Ran run_program(const std::vector<std::string>& argv, const Hangup& hangup, Time
       ::kill(pid, SIGKILL);
     }
     int status = 0;
-    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    pid_t reaped = 0;
+    do {
+      reaped = ::waitpid(pid, &status, 0);
+    } while (reaped < 0 && errno == EINTR);
+    ran.code = reaped == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   };
   try {
     while (out.read) {  // its end is that of its output: what it left behind may hold its stderr

@@ -110,15 +110,15 @@ int open_file(off_t* size) {
   return fd;
 }
 
-Line& begin(Line& line) {
-  return (line.time_now() << " " << noting.program << ", pid ").number(static_cast<std::uint64_t>(::getpid())) << ": ";
+Line& begin(Line& line, pid_t who = ::getpid()) {
+  return (line.time_now() << " " << noting.program << ", pid ").number(static_cast<std::uint64_t>(who)) << ": ";
 }
 
-void note_places(int fd, std::string_view what) {
+void note_places(int fd, std::string_view what, pid_t who = ::getpid()) {
   std::array<void*, max_frames> frames{};
   const int count = ::backtrace(frames.data(), max_frames);
   Line places;
-  begin(places) << what << " at";
+  begin(places, who) << what << " at";
   for (int i = 0; i < count; ++i) {
     const auto* const place = static_cast<const char*>(frames[static_cast<std::size_t>(i)]);
     places << " ";
@@ -169,7 +169,7 @@ void note_incident(std::string_view what) {
   }
 }
 
-void note_here(std::string_view what) {
+void note_here(std::string_view what, pid_t who) {
   off_t size = 0;
   const int fd = open_file(&size);
   if (fd < 0) {
@@ -177,9 +177,9 @@ void note_here(std::string_view what) {
   }
   if (size < max_crash_bytes) {
     Line line;
-    begin(line) << what;
+    begin(line, who) << what;
     line.write_to(fd);
-    note_places(fd, "it is");
+    note_places(fd, "it is", who);
   }
   ::close(fd);
 }

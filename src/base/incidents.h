@@ -2,6 +2,8 @@
 // that does not turn, and crashes. A process that keeps a session has nobody who reads its standard error.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 
@@ -16,8 +18,8 @@ std::string incident_file();
 void note_incident(std::string_view what);
 
 /// The same from the handler of a signal, without memory from the heap, and a line of where the program is: addresses
-/// from its beginning.
-void note_here(std::string_view what);
+/// from its beginning. `who` is the process that this is about.
+void note_here(std::string_view what, pid_t who);
 
 /// What is noted names `program` ("rex-rpc 1.0.0 session main"). A crash is noted too, before its signal ends the
 /// process: where the program was, and none of its memory. To be called once, before threads.

@@ -16,6 +16,9 @@ namespace {
 // Of a processor, between two looks; in seconds.
 constexpr time_t between = 10;
 
+// How long it may take to note it, in seconds.
+constexpr unsigned note_patience = 5;
+
 }  // namespace
 
 /// What the handler asks of the loop, and whether it has answered.
@@ -34,10 +37,21 @@ struct Watchdog::Asked {
       const std::uint64_t once = 1;
       [[maybe_unused]] const ssize_t n = ::write(asked.event.fd(), &once, sizeof once);
     } else if (!asked.told.exchange(true)) {
-      note_here("the loop has not turned for 10 s of computing");
+      // The user's home may hang, and this must not: by a process of its own, or by one that ends in any case.
+      const pid_t self = ::getpid();
+      const bool notes = asked.ends || ::_Fork() == 0;
+      if (notes) {
+        if (!asked.ends) {
+          ::close_range(STDERR_FILENO + 1, ~0U, 0);  // it keeps nothing of the session open
+        }
+        ::alarm(note_patience);
+        note_here("the loop has not turned for 10 s of computing", self);
+      }
       if (asked.ends) {
         std::signal(signal, SIG_DFL);
         ::raise(signal);  // once this returns
+      } else if (notes) {
+        ::_exit(0);
       }
     }
     errno = error;
@@ -62,6 +76,10 @@ Watchdog::Watchdog(Executor executor, bool ends) : asked_(std::make_shared<Asked
   watches_ = asked_->event.fd() >= 0 && ::sigaction(SIGVTALRM, &action, nullptr) == 0 &&
              ::timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer_) == 0;
   if (watches_) {
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGVTALRM);
+    ::pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);  // whoever started us may have blocked it
     ::timer_settime(timer_, 0, &each, nullptr);
     spawn(executor, answer(asked_));
   }

@@ -47,6 +47,12 @@ std::string new_instance_name() {
   return text;
 }
 
+/// For the process of a session, which is asked for that alone, and reaps none of its children (keep.cc).
+Task<relay::Reached> dial_nothing(relay::Target /*target*/, relay::Attempt& /*attempt*/) {
+  throw Error(Fault::NotPermitted, "the process of a session leads nowhere; ask an instance");
+  co_return relay::Reached{};
+}
+
 }  // namespace
 
 Server::Server(shell::Nursery& nursery, std::size_t journal_memory, bool keeps)
@@ -56,7 +62,9 @@ Server::Server(shell::Nursery& nursery, std::size_t journal_memory, bool keeps)
       key_store_(loop_.get_executor(), workers_, methods::default_key_directory()),
       hosts_file_(methods::default_hosts_file(), [](const relay::Target& target) { hosts::parse_target(target); }),
       hosts_(
-          instance_, hosts::make_dialer(loop_.get_executor(), make_spawner(loop_.get_executor(), nursery, started_)),
+          instance_,
+          keeps ? relay::Dialer(dial_nothing)
+                : hosts::make_dialer(loop_.get_executor(), make_spawner(loop_.get_executor(), nursery, started_)),
           [this](const std::string& name) {
             return relay::is_unnamed(name) ? methods::Keepers::known(name) : hosts_file_.find(name);
           },

@@ -50,9 +50,11 @@ bool receive(int socket, int (&fds)[5]) {
   run_guardian(fds);
 }
 
+/// Also what was asked just before is done first.
 bool is_hung_up(int socket) {
   pollfd fd{socket, 0, 0};
-  return poll(&fd, 1, 0) == 1 && (fd.revents & POLLHUP) != 0;
+  char byte = 0;
+  return poll(&fd, 1, 0) == 1 && (fd.revents & POLLHUP) != 0 && recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
 }
 
 [[noreturn]] void run_nursery(int socket, const rlimit& open_files) {

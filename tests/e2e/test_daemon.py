@@ -144,6 +144,14 @@ class Outlives(DaemonCase):
         self.assertTrue(alive(kept["pid"]))
         self.assertEqual(self.instance().call("session/run", session="kept", command="echo here")["output"], "here\n")
 
+    def test_its_process_leads_nowhere(self):
+        self.instance().session("main", shell="dash", lifetime="daemon")
+        [socket] = self.sockets.glob("daemon-*.sock")
+        asked = subprocess.run([binary(), "call", "--connect", f"unix:{socket}", "host/connect",
+                                '{"name": "far", "argv": ["sh"]}'], env=self.environment, capture_output=True, text=True)
+        self.assertEqual(asked.returncode, 1, asked)
+        self.assertIn("the process of a session leads nowhere; ask an instance", asked.stderr)
+
     def test_it_is_not_part_of_the_tree_in_which_it_was_made(self):
         rex = self.instance()
         maker = rex.session("maker", shell="bash")
