@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/secret.h"
+#include "transports/libssh.h"
 #include "transports/ssh_session.h"
 #include "transports/ssh_talk.h"
 #include "transports/unix.h"
@@ -142,14 +143,18 @@ Task<> ask(std::shared_ptr<Line> line, const SshAttempt& attempt, SshMessage mes
 
 #ifdef REX_WITHOUT_LIBSSH
 
+std::string why_no_libssh() { return "this build is without libssh"; }
+
 Task<SshReached> dial_ssh(Executor, SshTarget target, SshAttempt) {
   SshReached reached;
   reached.argv = user_ssh_argv(target);
-  reached.took = "the user's own ssh: this build is without libssh";
+  reached.took = "the user's own ssh: " + why_no_libssh();
   co_return reached;
 }
 
 #else
+
+std::string why_no_libssh() { return Libssh::missing(); }
 
 Task<SshReached> dial_ssh(Executor executor, SshTarget target, SshAttempt attempt) {
   check(target);

@@ -52,6 +52,9 @@ struct SshReached {
 /// Waits for its thread to end before it throws: bounded, though the network may be a black hole.
 Task<SshReached> dial_ssh(Executor executor, SshTarget target, SshAttempt attempt);
 
+/// Why every host is left to the user's own ssh; empty where libssh is taken. Loads it.
+std::string why_no_libssh();
+
 /// The command line by which the user's own ssh connects the target's command to its stdin and stdout: no terminal, no
 /// questions, a connection of its own, whatever the configuration says of RemoteCommand, RequestTTY or LogLevel.
 /// Throws InvalidParams.

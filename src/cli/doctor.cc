@@ -17,6 +17,7 @@
 #include "methods/version.h"
 #include "shell/guardian.h"
 #include "shell/pty.h"
+#include "transports/ssh.h"
 #include "transports/unix.h"
 
 namespace rex::cli {
@@ -68,7 +69,9 @@ std::string newest_incident() {
   try {
     std::istringstream file(read_own_file(incident_file(), "the file of incidents", Trust::secret, max_incident_bytes));
     for (std::string line; std::getline(file, line);) {
-      newest = line.find(": crashed at ") == std::string::npos ? line : newest;
+      const bool says_where =
+          line.find(": crashed at ") != std::string::npos || line.find(": it is at ") != std::string::npos;
+      newest = says_where ? newest : line;
     }
   } catch (const Error&) {  // mostly there is none
   }
@@ -108,6 +111,9 @@ int doctor(shell::Nursery& nursery) {
     std::printf("%-4s %s%s%s\n", check.ok ? "ok" : "LACK", check.name, check.ok ? "" : ": ",
                 check.ok ? "" : check.without);
     missing += check.ok ? 0 : 1;
+  }
+  if (const std::string why = transports::why_no_libssh(); !why.empty()) {
+    std::printf("note hosts at ssh:// are left to your own ssh: %s\n", printable(why).c_str());
   }
   if (const std::string newest = newest_incident(); !newest.empty()) {
     std::printf("note last noted in %s, which may be removed: %s\n", printable(incident_file()).c_str(),

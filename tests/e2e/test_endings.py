@@ -200,6 +200,8 @@ class Stuck(DaemonCase):
         rex.process.send_signal(signal.SIGUSR2)
         self.assertEqual(rex.process.wait(timeout=60), -signal.SIGVTALRM)
         self.assertRegex(self.noted.read_text(), self.lines(f"serve, pid {rex.pid}"))
+        doctor = subprocess.run([binary(), "doctor"], env=self.environment, capture_output=True, text=True, timeout=60)
+        self.assertIn(f"serve, pid {rex.pid}: the loop has not turned", doctor.stdout)
         self.assertEqual(self.instance().call("session/run", session="main", command="echo $kept")["output"], "yes\n")
 
     def test_C13_one_on_the_way_that_computes_for_ever_is_had_anew(self):

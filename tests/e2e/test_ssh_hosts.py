@@ -107,6 +107,8 @@ class SshHosts(FarCase):
         self.assertIn("the user's own ssh: there is no libssh to be had: ", info["took"])
         self.assertIn("libssh.so.4: file too short", info["took"])
         self.assertEqual(self.served(info, rex=rex), "here\n")
+        doctor = subprocess.run([binary(), "doctor"], env={**self.with_ssh, "LD_LIBRARY_PATH": str(libraries)}, capture_output=True, text=True, timeout=60)
+        self.assertIn("note hosts at ssh:// are left to your own ssh: there is no libssh to be had: ", doctor.stdout)
 
     def test_H8_T11_a_megabyte_of_motd_is_told_and_skipped(self):
         info = self.reach("motd")
