@@ -9,6 +9,11 @@
 #include "base/fd.h"
 
 namespace rex {
+namespace {
+
+constexpr const char* core_filter_file = "/proc/self/coredump_filter";
+
+}  // namespace
 
 void wipe(std::string& text) {
   text.resize(text.capacity());
@@ -37,9 +42,22 @@ bool is_same_secret(std::string_view one, std::string_view other) {
 void keep_memory_out_of_core_dumps() {
   // Not RLIMIT_CORE: a limit of 0 does not keep a core from a collector behind a pipe (core(5)). Not PR_SET_DUMPABLE:
   // shells open our descriptors through /proc, and that needs a dumpable owner.
-  const Fd filter(open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC));
-  if (filter) {
-    [[maybe_unused]] const ssize_t written = ::write(filter.get(), "0", 1);
+  set_core_filter("0");
+}
+
+std::string core_filter() {
+  const Fd file(open(core_filter_file, O_RDONLY | O_CLOEXEC));
+  char text[32];
+  const ssize_t n = file ? ::read(file.get(), text, sizeof text) : 0;
+  const std::string_view read(text, n > 0 ? static_cast<std::size_t>(n) : 0);
+  return std::string(read.substr(0, read.find('\n')));
+}
+
+void set_core_filter(const std::string& filter) {
+  const Fd file(open(core_filter_file, O_WRONLY | O_CLOEXEC));
+  if (file && !filter.empty()) {
+    const std::string hexadecimal = "0x" + filter;  // else the zeros before it make it octal
+    [[maybe_unused]] const ssize_t written = ::write(file.get(), hexadecimal.data(), hexadecimal.size());
   }
 }
 

@@ -32,8 +32,12 @@ class Wiper {
   std::string* text_;
 };
 
-/// No core dump of this process will have its memory in it, piped to a collector or not. Programs started from other
-/// processes are not touched.
+/// No core dump of this process will have its memory in it, piped to a collector or not. What it starts from here on
+/// inherits that.
 void keep_memory_out_of_core_dumps();
+
+/// Which of our memory a core dump has, in the kernel's words, hexadecimal; empty where it has none for it.
+std::string core_filter();
+void set_core_filter(const std::string& filter);
 
 }  // namespace rex

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdint>
 
+#include "base/error.h"
 #include "base/incidents.h"
 
 namespace rex {
@@ -42,8 +43,9 @@ struct Watchdog::Asked {
       const bool notes = asked.ends || ::_Fork() == 0;
       if (notes) {
         if (!asked.ends) {
-          ::close_range(STDERR_FILENO + 1, ~0U, 0);  // it keeps nothing of the session open
+          ::close_range(STDERR_FILENO + 1, ~0U, 0);  // as of Linux 5.9; it keeps nothing open
         }
+        std::signal(SIGALRM, SIG_DFL);
         ::alarm(note_patience);
         note_here("the loop has not turned for 10 s of computing", self);
       }
@@ -63,7 +65,12 @@ struct Watchdog::Asked {
   std::atomic<bool> told = false;  // of this time
 };
 
-Watchdog::Watchdog(Executor executor, bool ends) : asked_(std::make_shared<Asked>(executor, ends)) {
+Watchdog::Watchdog(Executor executor, bool ends) {
+  try {
+    asked_ = std::make_shared<Asked>(executor, ends);
+  } catch (const Error&) {
+    return;  // no descriptor is left for it
+  }
   struct sigaction action{};
   action.sa_sigaction = &Asked::look;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -73,13 +80,14 @@ Watchdog::Watchdog(Executor executor, bool ends) : asked_(std::make_shared<Asked
   event.sigev_value.sival_ptr = asked_.get();
   event._sigev_un._tid = ::gettid();
   const itimerspec each{{between, 0}, {between, 0}};
-  watches_ = asked_->event.fd() >= 0 && ::sigaction(SIGVTALRM, &action, nullptr) == 0 &&
-             ::timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer_) == 0;
+  watches_ =
+      ::sigaction(SIGVTALRM, &action, nullptr) == 0 && ::timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer_) == 0;
   if (watches_) {
-    sigset_t alarm;
-    sigemptyset(&alarm);
-    sigaddset(&alarm, SIGVTALRM);
-    ::pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);  // whoever started us may have blocked it
+    sigset_t alarms;  // whoever started us may have blocked them
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGVTALRM);
+    sigaddset(&alarms, SIGALRM);
+    ::pthread_sigmask(SIG_UNBLOCK, &alarms, nullptr);
     ::timer_settime(timer_, 0, &each, nullptr);
     spawn(executor, answer(asked_));
   }

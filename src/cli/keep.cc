@@ -258,6 +258,7 @@ Task<> start_keeper(Executor executor, std::vector<std::string> argv) {
 
 int keep(const KeepOptions& options) {
   set_open_files(options.open_files);
+  set_core_filter(options.core_filter);
   const pid_t child = ::fork();  // whoever started us waits for its own child only
   if (child != 0) {
     ::_exit(child < 0 ? 1 : 0);
@@ -279,10 +280,19 @@ int keep(const KeepOptions& options) {
   }
 }
 
-methods::Keepers::Start make_keeper_starter(Executor executor, rlim_t open_files, std::size_t journal_memory) {
-  return [executor, open_files, journal_memory](std::string session) {
-    return start_keeper(executor, {"rex-rpc", "keep", "--journal-memory", std::to_string(journal_memory),
-                                   "--open-files", std::to_string(open_files), "--", std::move(session)});
+methods::Keepers::Start make_keeper_starter(Executor executor, const shell::Nursery& nursery,
+                                            std::size_t journal_memory) {
+  std::vector<std::string> argv = {"rex-rpc",          "keep",
+                                   "--open-files",     std::to_string(nursery.open_files()),
+                                   "--journal-memory", std::to_string(journal_memory)};
+  if (!nursery.core_filter().empty()) {
+    argv.insert(argv.end(), {"--core-filter", nursery.core_filter()});
+  }
+  argv.emplace_back("--");
+  return [executor, argv = std::move(argv)](std::string session) {
+    std::vector<std::string> words = argv;
+    words.push_back(std::move(session));
+    return start_keeper(executor, std::move(words));
   };
 }
 

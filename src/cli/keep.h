@@ -8,12 +8,14 @@
 #include <string>
 
 #include "methods/keepers.h"
+#include "shell/nursery.h"
 
 namespace rex::cli {
 
 struct KeepOptions {
   std::string session;
   rlim_t open_files = 0;           // the soft limit that what it starts is to have
+  std::string core_filter;         // likewise (base/secret.h)
   std::size_t journal_memory = 0;  // as of the instance that started it
 };
 
@@ -21,7 +23,9 @@ struct KeepOptions {
 /// is wrong. Makes its own nursery.
 int keep(const KeepOptions& options);
 
-/// Starts such processes from this very program, with our environment and working directory.
-methods::Keepers::Start make_keeper_starter(Executor executor, rlim_t open_files, std::size_t journal_memory);
+/// Starts such processes from this very program, with our environment, working directory and what the nursery was
+/// given.
+methods::Keepers::Start make_keeper_starter(Executor executor, const shell::Nursery& nursery,
+                                            std::size_t journal_memory);
 
 }  // namespace rex::cli

@@ -202,7 +202,6 @@ void add_attending(CLI::App& app, CommandLine& line) {
   shell->add_option("SESSION", line.shell.session, session_name_help);
   shell->add_flag("--takeover", line.shell.takeover, "Type at once, whoever else does");
   shell->footer(shell_help);
-  add_host(*shell, line.where);
   CLI::App* const sessions = app.add_subcommand("sessions", "List the sessions of every instance");
   sessions->add_flag("--json", line.as_json, "As an array of SessionInfo, each with its `instance`");
   sessions->footer(sessions_help);
@@ -217,6 +216,7 @@ void add_attending(CLI::App& app, CommandLine& line) {
   for (CLI::App* const command : {shell, sessions, logs, kill}) {
     add_connect(*command, line.where);
   }
+  add_host(*shell, line.where);
 }
 
 /// What other rex-rpcs start. Not among the rest: a session's process lives for weeks with what its start has touched.
@@ -228,6 +228,7 @@ void add_internal(CLI::App& app, CommandLine& line) {
   CLI::App* const keep = app.add_subcommand("keep", "What an instance starts for a daemon session");
   keep->add_option("SESSION", line.keep.session)->required();
   keep->add_option("--open-files", line.keep.open_files)->required();
+  keep->add_option("--core-filter", line.keep.core_filter);
   keep->add_option("--journal-memory", line.keep.journal_memory)->required();
 }
 

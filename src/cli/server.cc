@@ -72,7 +72,7 @@ Server::Server(shell::Nursery& nursery, std::size_t journal_memory, bool keeps)
       keepers_(keeps ? nullptr
                      : std::make_unique<methods::Keepers>(
                            loop_.get_executor(), hosts_, sessions_, workers_,
-                           make_keeper_starter(loop_.get_executor(), nursery.open_files(), journal_memory))),
+                           make_keeper_starter(loop_.get_executor(), nursery, journal_memory))),
       router_(
           table_, hosts_, pipes_, [this](std::unique_ptr<Transport> stream) { return serve_stream(std::move(stream)); },
           keepers_.get()),

@@ -2,8 +2,8 @@
 //
 //   rex-rpc ── nursery ── guardian ── program ── …
 //
-// The nursery is forked first thing in main, while the process is small: forking from it is cheap, never copies our
-// journals, and is safe whatever threads we start later. It keeps one guardian in stock, so that nobody waits for a
+// The nursery is forked first thing in main, while the process is small: forking from it is cheap, copies none of
+// our journals, and is safe whatever threads we start later. It keeps one guardian in stock, so that nobody waits for a
 // fork, and makes another when a program takes that. A guardian is a subreaper, so every descendant of the program,
 // double-forked and setsid ones too, stays below it in the process tree. The guardian reports the program's end with
 // its true wait status, ends the whole tree when asked, and does so by itself when the other end of its control socket

@@ -57,8 +57,9 @@ bool is_hung_up(int socket) {
   return poll(&fd, 1, 0) == 1 && (fd.revents & POLLHUP) != 0 && recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
 }
 
-[[noreturn]] void run_nursery(int socket, const rlimit& open_files) {
+[[noreturn]] void run_nursery(int socket, const rlimit& open_files, const std::string& core_filter) {
   setrlimit(RLIMIT_NOFILE, &open_files);
+  set_core_filter(core_filter);
   prctl(PR_SET_NAME, "rex-nursery");
   setsid();
   sigset_t all;
@@ -139,7 +140,7 @@ void Nursery::start() {
     throw os_error("cannot fork", errno);
   }
   if (pid == 0) {
-    run_nursery(ends[1], open_files_);
+    run_nursery(ends[1], open_files_, core_filter_);
   }
 }
 

@@ -128,9 +128,12 @@ class Outlives(DaemonCase):
 
     def test_what_its_program_was_given_is_as_for_any_session(self):
         rex = self.instance(cwd=str(self.folder))
-        facts = "ulimit -n; pwd; echo $XDG_RUNTIME_DIR; umask"
+        facts = "ulimit -n; pwd; echo $XDG_RUNTIME_DIR; umask; cat /proc/self/coredump_filter"
         own = rex.session("own", shell="dash").output(facts)
-        self.assertEqual(rex.session("kept", shell="dash", lifetime="daemon").output(facts), own)
+        kept = rex.session("kept", shell="dash", lifetime="daemon")
+        self.assertEqual(kept.output(facts), own)
+        kept.run("exit 3")  # its next shell is started by another nursery than the first
+        self.assertEqual(kept.output(facts), own)
 
     def test_F5_a_relay_on_the_way_killed(self):
         rex = self.instance(hops=0)
