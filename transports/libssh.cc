@@ -332,21 +332,29 @@ bool Libssh::take_in() {
   return result == SSH_OK && !broken_ && !closed_;
 }
 
-std::string Libssh::read_available() {
-  std::string data(std::exchange(available_, 0), '\0');
-  const int got = data.empty() ? 0
-                               : libssh().ssh_channel_read_nonblocking(handles_->channel, data.data(),
-                                                                       static_cast<std::uint32_t>(data.size()), 0);
-  data.resize(static_cast<std::size_t>(std::max(got, 0)));
-  return data;
+std::string_view Libssh::read_available() {
+  const std::size_t size = std::exchange(available_, 0);
+  if (size == 0) {
+    return {};
+  }
+  if (read_.size() < size) {
+    read_.resize(size);
+  }
+  const int got =
+      libssh().ssh_channel_read_nonblocking(handles_->channel, read_.data(), static_cast<std::uint32_t>(size), 0);
+  return {read_.data(), static_cast<std::size_t>(std::max(got, 0))};
+}
+
+bool Libssh::can_write() const {
+  return !broken_ && !is_writing() && libssh().ssh_channel_window_size(handles_->channel) > 0;
 }
 
 std::size_t Libssh::write(std::string_view data) {
-  const std::size_t window = libssh().ssh_channel_window_size(handles_->channel);
-  const std::size_t size = std::min({data.size(), window, max_write});
-  if (size == 0 || broken_ || is_writing()) {
+  if (data.empty() || !can_write()) {
     return 0;
   }
+  const std::size_t window = libssh().ssh_channel_window_size(handles_->channel);
+  const std::size_t size = std::min({data.size(), window, max_write});
   const int written = libssh().ssh_channel_write(handles_->channel, data.data(), static_cast<std::uint32_t>(size));
   broken_ = broken_ || written == SSH_ERROR;
   return static_cast<std::size_t>(std::max(written, 0));

@@ -1,4 +1,4 @@
-// libssh as the thread of an SSH connection wants it: every call returns, or waits where a hang-up ends the wait.
+// libssh as an SSH connection wants it: every call returns, or waits where a hang-up ends the wait.
 // Decides nothing: which key, which question and which host is the business of those who call. libssh itself is
 // libssh_calls.h's.
 #pragma once
@@ -89,9 +89,12 @@ class Libssh {
   /// How many bytes of the channel's stream can be read now.
   [[nodiscard]] std::size_t available() const { return available_; }
   /// Reads all of them: to take a part would let libssh grow the window as if all were taken.
-  std::string read_available();
+  /// Valid until the next one.
+  std::string_view read_available();
   /// As much as the channel's window and the socket take now.
   std::size_t write(std::string_view data);
+  /// Whether write() would take something.
+  [[nodiscard]] bool can_write() const;
   /// Whether what was written still waits for the socket.
   [[nodiscard]] bool is_writing() const;
   void send_eof();
@@ -117,6 +120,7 @@ class Libssh {
   std::unique_ptr<Handles> handles_;
   std::string cannot_;
   std::size_t available_ = 0;
+  std::string read_;  // as long as the longest that was read
   bool broken_ = false;
   bool closed_ = false;
   bool eof_ = false;

@@ -1,6 +1,5 @@
 #include "transports/ssh.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -12,8 +11,8 @@
 #include "base/secret.h"
 #include "transports/libssh.h"
 #include "transports/ssh_session.h"
+#include "transports/ssh_stream.h"
 #include "transports/ssh_talk.h"
-#include "transports/unix.h"
 
 namespace rex::transports {
 namespace {
@@ -51,17 +50,15 @@ void check(const SshTarget& target) {
 /// The loop's side of a thread. Whoever destroys it waits for the thread: a moment, unless it waits for a disk.
 class Line {
  public:
-  Line(Executor executor, SshTarget target) : Line(executor, std::move(target), make_ssh_talk(), socket_pair()) {}
+  Line(Executor executor, SshTarget target) : Line(executor, std::move(target), make_ssh_talk()) {}
   ~Line() {
     hang_up();
-    data_.reset();
-    thread_.join();
+    join();
   }
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
 
   void hang_up() { ::shutdown(talk_.fd(), SHUT_WR); }
-  Fd take_data() { return std::move(data_); }
 
   /// The next message; nullopt when the thread has ended.
   Task<std::optional<SshMessage>> next() {
@@ -76,57 +73,31 @@ class Line {
     }
   }
 
-  std::string last_words() {
-    if (auto message = receive_message(talk_.fd()); message && message->kind == SshMessage::Kind::ended) {
-      last_words_ = message->words.at(0);
-    }
-    return last_words_;
+  /// Once `open` has been said, which is the thread's last word.
+  std::unique_ptr<SshRoute> take_route() {
+    join();
+    return std::move(route_);
   }
 
  private:
-  struct Pair {
-    Fd loop;
-    Fd thread;
-  };
+  Line(Executor executor, SshTarget target, SshTalk talk)
+      : talk_(executor, std::move(talk.loop)),
+        thread_([job = SshJob{std::move(target), std::move(talk.thread)}, route = route_.get()] {
+          run_ssh(job, *route);
+        }) {}
 
-  static Pair socket_pair() {
-    int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-      throw os_error("cannot make a socket pair", errno);
+  void join() {
+    if (thread_.joinable()) {
+      thread_.join();
     }
-    return {Fd(ends[0]), Fd(ends[1])};
   }
 
-  Line(Executor executor, SshTarget target, SshTalk talk, Pair data)
-      : talk_(executor, std::move(talk.loop)),
-        data_(std::move(data.loop)),
-        thread_(&run_ssh, SshJob{std::move(target), std::move(talk.thread), std::move(data.thread)}) {}
-
   AsyncFd talk_;
-  Fd data_;
-  std::string last_words_;
+  std::unique_ptr<SshRoute> route_ = std::make_unique<SshRoute>();
   std::thread thread_;
 };
 
-/// The stream, which keeps its thread.
-class SshTransport final : public Transport {
- public:
-  SshTransport(std::unique_ptr<Transport> stream, std::shared_ptr<Line> line)
-      : line_(std::move(line)), stream_(std::move(stream)) {}
-
-  Task<std::size_t> read_some(std::span<char> buffer) override { return stream_->read_some(buffer); }
-  std::size_t try_write(std::string_view data) override { return stream_->try_write(data); }
-  Task<> writable() override { return stream_->writable(); }
-  Task<bool> gone() override { return stream_->gone(); }
-  void end_output() override { stream_->end_output(); }
-  void close() override { stream_->close(); }
-
- private:
-  std::shared_ptr<Line> line_;
-  std::unique_ptr<Transport> stream_;  // goes first: its end is what ends the thread
-};
-
-Task<> ask(std::shared_ptr<Line> line, const SshAttempt& attempt, SshMessage message) {
+Task<> ask(Line& line, const SshAttempt& attempt, SshMessage message) {
   SshQuestion question{message.words.at(0), message.words.at(1), !message.words.at(2).empty()};
   SshMessage reply{SshMessage::Kind::answer, {}};
   try {
@@ -134,7 +105,7 @@ Task<> ask(std::shared_ptr<Line> line, const SshAttempt& attempt, SshMessage mes
   } catch (const Error& error) {
     reply = {SshMessage::Kind::no_answer, {error.message()}};
   }
-  line->answer(std::move(reply));
+  line.answer(std::move(reply));
 }
 
 #endif
@@ -158,10 +129,10 @@ std::string why_no_libssh() { return Libssh::missing(); }
 
 Task<SshReached> dial_ssh(Executor executor, SshTarget target, SshAttempt attempt) {
   check(target);
-  const auto line = std::make_shared<Line>(executor, target);
-  const Cancel::Listener listener(attempt.cancel, [&line] { line->hang_up(); });
+  Line line(executor, target);
+  const Cancel::Listener listener(attempt.cancel, [&line] { line.hang_up(); });
   SshReached reached;
-  while (auto message = co_await line->next()) {
+  while (auto message = co_await line.next()) {
     switch (message->kind) {
       case SshMessage::Kind::phase: attempt.phase(message->words.at(0), message->words.at(1)); break;
       case SshMessage::Kind::question: co_await ask(line, attempt, std::move(*message)); break;
@@ -172,8 +143,7 @@ Task<SshReached> dial_ssh(Executor executor, SshTarget target, SshAttempt attemp
         co_return reached;
       case SshMessage::Kind::open:
         reached.took = message->words.at(0);
-        reached.transport = std::make_unique<SshTransport>(over_socket(executor, line->take_data()), line);
-        reached.last_words = [line] { return line->last_words(); };
+        open_ssh_stream(executor, line.take_route(), reached);
         co_return reached;
       default: break;
     }

@@ -45,20 +45,18 @@ class Pump {
 
   void to_loop() {
     for (;;) {
-      if (down_.size() == down_sent_) {
+      if (down_.empty()) {
         down_ = server_.read_available();
-        down_sent_ = 0;
         if (down_.empty()) {
           break;
         }
       }
-      const ssize_t n =
-          ::send(data_, down_.data() + down_sent_, down_.size() - down_sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+      const ssize_t n = ::send(data_, down_.data(), down_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (n < 0 && errno != EINTR) {
         gone_ = gone_ || errno != EAGAIN;
         return;
       }
-      down_sent_ += static_cast<std::size_t>(std::max<ssize_t>(n, 0));
+      down_.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
     }
     if (server_.eof() && !down_shut_) {
       eof_at_ = std::min(eof_at_, Clock::now() + grace);
@@ -105,7 +103,7 @@ class Pump {
     if (up_.empty() && !up_ended_) {
       fds[1].events |= POLLIN;
     }
-    if (down_.size() != down_sent_) {
+    if (!down_.empty()) {
       fds[1].events |= POLLOUT;
     }
     const bool lingers = eof_at_ != never && !down_shut_;
@@ -124,8 +122,7 @@ class Pump {
 
   Libssh& server_;
   int data_;
-  std::string down_;  // what the channel brought, and how much of it the loop has
-  std::size_t down_sent_ = 0;
+  std::string_view down_;     // what the channel brought and the loop has not taken yet
   TimePoint eof_at_ = never;  // when the loop is told of the end of the output
   bool down_shut_ = false;
   std::array<char, 64 * 1024> buffer_{};

@@ -6,11 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <memory>
-#include <thread>
 #include <utility>
 
-#include "transports/libssh.h"
 #include "transports/ssh_auth.h"
 #include "transports/ssh_config.h"
 #include "transports/ssh_known_hosts.h"
@@ -24,41 +21,6 @@ namespace {
 constexpr Milliseconds configuration_patience{20'000};
 constexpr std::size_t max_legs = 8;
 constexpr std::size_t no_deeper = max_legs;  // the jump hosts of this one are not asked for
-
-/// One SSH connection of a route: those before the last lead through jump hosts.
-struct Leg {
-  SshConfig config;
-  std::string name;  // as the user or the configuration wrote it
-  std::unique_ptr<Libssh> server;
-  std::thread carrier;  // of a jump host: moves what the next leg says
-};
-
-/// Legs end in the order that lets each carrier see the end of what it carries.
-class Route {
- public:
-  Route() = default;
-  Route(const Route&) = delete;
-  Route& operator=(const Route&) = delete;
-  ~Route() { end(); }
-
-  /// What the jump hosts had to say, once all has ended.
-  std::string end() {
-    std::string words;
-    for (; !legs.empty(); legs.pop_back()) {
-      Leg& leg = legs.back();
-      if (leg.carrier.joinable()) {
-        leg.carrier.join();
-        if (const std::string said = leg.server->last_words(); !said.empty()) {
-          words += "; the jump host " + leg.name + ": " + said;
-        }
-      }
-      leg.server.reset();
-    }
-    return words;
-  }
-
-  std::vector<Leg> legs;
-};
 
 struct Place {
   std::string user;
@@ -102,7 +64,7 @@ SshConfig configuration_of(const Place& place, const Hangup& hangup) {
 /// The legs to `place`, its jump hosts and theirs first. The first jump host is reached as its own configuration says,
 /// the others through the one before, as with `ssh -J`.
 void plan(const Place& place, const std::string& name, std::size_t depth, const Hangup& hangup,
-          std::vector<Leg>& legs) {
+          std::vector<SshLeg>& legs) {
   SshConfig config = configuration_of(place, hangup);
   if (depth < no_deeper && depth + config.jumps.size() >= max_legs) {
     throw unreachable("dns", "more than " + std::to_string(max_legs) + " jump hosts");
@@ -135,7 +97,7 @@ Error at_jump_host(const std::string& name, const Error& error) {
 }
 
 /// Kept open by a jump host: what is written to the returned socket comes out at `next`.
-Fd carry_to(const Leg& next, Leg& jump, Conversation& person) {
+Fd carry_to(const SshLeg& next, SshLeg& jump, Conversation& person) {
   person.phase("channel", "through " + jump.name + " to " + next.config.hostname);
   jump.server->open_forward(next.config.hostname, next.config.port);
   int ends[2];
@@ -148,7 +110,7 @@ Fd carry_to(const Leg& next, Leg& jump, Conversation& person) {
 }
 
 /// Handshake, host key and authentication. Returns how, in words.
-std::string log_in(Leg& leg, Fd wire, Conversation& person) {
+std::string log_in(SshLeg& leg, Fd wire, Conversation& person) {
   person.phase("kex", leg.name);
   leg.server->exchange_keys(std::move(wire));
   const SshPublicKey key = leg.server->host_key();
@@ -159,7 +121,7 @@ std::string log_in(Leg& leg, Fd wire, Conversation& person) {
   return "host key " + key.type + " " + key.fingerprint + ", " + how;
 }
 
-std::string connect(Route& route, const SshJob& job, Conversation& person, const Hangup& hangup) {
+std::string connect(SshRoute& route, const SshJob& job, Conversation& person, const Hangup& hangup) {
   const SshConfig& first = route.legs.front().config;
   Endpoint endpoint{first.hostname, first.port, first.family, first.bind_address, first.tcp_keepalive};
   if (first.connect_seconds > 0) {
@@ -171,7 +133,7 @@ std::string connect(Route& route, const SshJob& job, Conversation& person, const
       Libssh::version() + " to " + connected.address + ", configuration: " + route.legs.back().config.source;
   Fd wire = std::move(connected.socket);
   for (std::size_t i = 0; i < route.legs.size(); ++i) {
-    Leg& leg = route.legs[i];
+    SshLeg& leg = route.legs[i];
     const bool last = i + 1 == route.legs.size();
     try {
       const std::string how = log_in(leg, std::move(wire), person);
@@ -191,16 +153,15 @@ std::string connect(Route& route, const SshJob& job, Conversation& person, const
   return took;
 }
 
-void serve(const SshJob& job) {
+void open(const SshJob& job, SshRoute& route) {
   if (const std::string why = Libssh::missing(); !why.empty()) {
     send_message(job.talk.get(), {SshMessage::Kind::own_ssh, {printable(why)}});
     return;
   }
   const Hangup hangup(job.talk.get());
   Conversation person(job.talk.get());
-  Route route;
   plan({job.target.user, job.target.host, job.target.port}, job.target.host, 0, hangup, route.legs);
-  for (const Leg& leg : route.legs) {
+  for (const SshLeg& leg : route.legs) {
     if (!leg.config.own_ssh.empty()) {
       const std::string why = "libssh cannot do this of the configuration: " + printable(leg.config.own_ssh);
       send_message(job.talk.get(), {SshMessage::Kind::own_ssh, {why}});
@@ -209,19 +170,28 @@ void serve(const SshJob& job) {
   }
   const std::string took = connect(route, job, person, hangup);
   send_message(job.talk.get(), {SshMessage::Kind::open, {took}});
-  Libssh& server = *route.legs.back().server;
-  pump(server, job.data.get());
-  std::string words = server.last_words();
-  words += route.end();
-  // Before `data` is closed: whoever sees the end of the stream can ask why.
-  send_message(job.talk.get(), {SshMessage::Kind::ended, {words}});
 }
 
 }  // namespace
 
-void run_ssh(SshJob job) noexcept {
+std::string SshRoute::end() {
+  std::string words;
+  for (; !legs.empty(); legs.pop_back()) {
+    SshLeg& leg = legs.back();
+    if (leg.carrier.joinable()) {
+      leg.carrier.join();
+      if (const std::string said = leg.server->last_words(); !said.empty()) {
+        words += "; the jump host " + leg.name + ": " + said;
+      }
+    }
+    leg.server.reset();
+  }
+  return words;
+}
+
+void run_ssh(const SshJob& job, SshRoute& route) noexcept {
   try {
-    serve(job);
+    open(job, route);
   } catch (const Error& error) {
     send_message(job.talk.get(), message_of(error));
   } catch (const std::exception& error) {

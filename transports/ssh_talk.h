@@ -14,10 +14,10 @@
 namespace rex::transports {
 
 /// One message. From the thread: phase {phase, detail}, question {kind, text, "secret" or ""}, open {took},
-/// own_ssh {why}, failed {fault, message, name, value, name, value…}, ended {words}. From the loop: answer {text},
+/// own_ssh {why}, failed {fault, message, name, value, name, value…}. From the loop: answer {text},
 /// no_answer {why}.
 struct SshMessage {
-  enum class Kind : char { phase, question, open, own_ssh, failed, ended, answer, no_answer };
+  enum class Kind : char { phase, question, open, own_ssh, failed, answer, no_answer };
   /// A longer word is cut: what others say has no bound of its own.
   static constexpr std::size_t max_word = 16 * 1024;
 

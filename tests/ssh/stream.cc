@@ -167,7 +167,7 @@ TEST_CASE("a stream over a network that swallows everything is let go at once", 
   while (dialled.reached.transport->try_write(data) > 0) {  // as much as it takes before it is stuck
   }
   dialled.reached.transport->close();
-  dialled.reached = {};  // waits for the thread, which waits for nothing
+  dialled.reached = {};  // waits for nothing
   world.server->signal(SIGCONT);
 }
 
