@@ -23,7 +23,7 @@ using nlohmann::json;
 /// A client serves nobody; it hears, and asks the person in front of it.
 class ClientSide::Ears : public rpc::Service {
  public:
-  Task<json> call(std::string method, json params, rpc::Call& call) override {
+  Task<rpc::Result> call(std::string method, json params, rpc::Call& call) override {
     if (method == "host/prompt") {
       Cancel wish;
       const auto give_up = [&wish] { wish.request(Cancel::Wish::stop_work); };

@@ -149,7 +149,7 @@ void Server::complete(json& result, const std::string& method) const {
   }
 }
 
-Task<json> Server::call(std::string method, json params, rpc::Call& call) {
+Task<rpc::Result> Server::call(std::string method, json params, rpc::Call& call) {
   Entry entry(*this, call);
   if (params.is_null()) {
     params = json::object();

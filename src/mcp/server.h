@@ -21,7 +21,7 @@ class Server : public rpc::Service {
   /// `service` is our own; `version` is this program's.
   Server(std::shared_ptr<rpc::Connection> service, std::string version);
 
-  Task<nlohmann::json> call(std::string method, nlohmann::json params, rpc::Call& call) override;
+  Task<rpc::Result> call(std::string method, nlohmann::json params, rpc::Call& call) override;
   void notification(std::string method, nlohmann::json params, const std::shared_ptr<rpc::Connection>& from) override;
 
   /// What the service told unasked.

@@ -30,8 +30,8 @@ std::string take_secret(nlohmann::json& params) {
   return {};
 }
 
-template <class M, class Handler>
-Task<nlohmann::json> answer(Handler handler, nlohmann::json params, rpc::Call& call) {
+template <class M, class Answer, class Handler>
+Task<Answer> answer(Handler handler, nlohmann::json params, rpc::Call& call) {
   std::string secret = take_secret<typename M::Params>(params);
   const Wiper wiper(&secret);
   typename M::Params typed = wire::read<typename M::Params>(params);
@@ -54,8 +54,9 @@ Task<nlohmann::json> answer(Handler handler, nlohmann::json params, rpc::Call& c
 /// `handler(Params, Call&)` returns the method's Result, or a Task of it.
 template <class M, class Handler>
 void bind(rpc::MethodTable& table, Handler handler) {
-  table.bind(std::string(M::name),
-             [handler](nlohmann::json params, rpc::Call& call) { return answer<M>(handler, std::move(params), call); });
+  table.bind(std::string(M::name), [handler](nlohmann::json params, rpc::Call& call) {
+    return answer<M, rpc::Result>(handler, std::move(params), call);
+  });
 }
 
 /// Where answers are kept: in this process, or in files for all of this user's, or both.
@@ -65,9 +66,11 @@ struct Memory {
 };
 
 template <class M, class Handler>
-Task<nlohmann::json> answer_once(Memory memory, Handler handler, nlohmann::json params, rpc::Call& call) {
+Task<rpc::Result> answer_once(Memory memory, Handler handler, nlohmann::json params, rpc::Call& call) {
   const typename M::Params typed = wire::read<typename M::Params>(params);
-  std::function<Task<nlohmann::json>()> work = [&] { return answer<M>(handler, std::move(params), call); };
+  std::function<Task<nlohmann::json>()> work = [&] {
+    return answer<M, nlohmann::json>(handler, std::move(params), call);
+  };
   std::function<Task<nlohmann::json>()> stored = [&] {
     return memory.store->once(*typed.key, M::name, wire::write(typed), call.cancel(), std::move(work));
   };
@@ -81,9 +84,9 @@ Task<nlohmann::json> answer_once(Memory memory, Handler handler, nlohmann::json 
 
 /// What came without a key is answered as ever.
 template <class M, class Handler>
-Task<nlohmann::json> answer_by_key(Memory memory, Handler handler, nlohmann::json params, rpc::Call& call) {
+Task<rpc::Result> answer_by_key(Memory memory, Handler handler, nlohmann::json params, rpc::Call& call) {
   return has_key(params) ? answer_once<M>(memory, std::move(handler), std::move(params), call)
-                         : answer<M>(std::move(handler), std::move(params), call);
+                         : answer<M, rpc::Result>(std::move(handler), std::move(params), call);
 }
 
 /// As `bind`, for a method that takes a `key`: with one its handler runs once, and what it answers is kept. What is in

@@ -45,7 +45,8 @@ struct Copying {
 };
 
 Task<> ask(rpc::Service& router, std::string method, nlohmann::json params, rpc::Call& call, End& end) {
-  end.answer = co_await router.call(std::move(method), std::move(params), call);
+  rpc::Result answer = co_await router.call(std::move(method), std::move(params), call);
+  end.answer = std::move(answer).tree();
 }
 
 /// The other way goes only what the destination has already.

@@ -121,7 +121,8 @@ Task<wire::ForwardOpenResult> Forwards::open(wire::ForwardOpenParams params, rpc
   nlohmann::json request{
       {"address", forward->listen.address}, {"ticket", forward->ticket->text()}, {"host", forward->listen.host}};
   try {
-    const nlohmann::json end = co_await router_.call("forward/listen", std::move(request), call);
+    rpc::Result answer = co_await router_.call("forward/listen", std::move(request), call);
+    const nlohmann::json end = std::move(answer).tree();
     forward->far_end = end.at("forward").get<std::string>();
     forward->listen.address = end.at("address").get<std::string>();
   } catch (...) {

@@ -246,8 +246,9 @@ Task<> Keepers::ask(std::shared_ptr<Asked> asked, std::string socket) {
     std::exception_ptr failure;
     try {
       const std::shared_ptr<relay::Channel> channel = co_await hosts_.channel(host_of(socket), asked->call);
-      const json answer = co_await channel->forward("session/list", json::object(), "", asked->call);
-      for (const json& info : answer.at("sessions")) {
+      rpc::Result answer = co_await channel->forward("session/list", json::object(), "", asked->call);
+      const json listed = std::move(answer).tree();
+      for (const json& info : listed.at("sessions")) {
         asked->listed.sessions.push_back(info);
       }
       asked->answered.insert(socket);

@@ -276,7 +276,10 @@ Known what_is_kept(Fd file, const wire::Key& key, const std::string& digest, con
   if (response == nullptr || !response->well_formed) {
     throw interrupted(key);
   }
-  return response->error ? Answer(std::move(*response->error)) : Answer(std::move(response->result));
+  if (response->error) {
+    return Answer(std::move(*response->error));
+  }
+  return Answer(rpc::Result::written(std::move(response->result_text)).tree());
 }
 
 Known claim(const std::string& directory, const wire::Key& key, const std::string& digest) {

@@ -132,7 +132,7 @@ KeyStore* store_for_close(KeyStore& store, const shell::Sessions& sessions, cons
 }
 
 /// Its own; what other processes keep comes as they wrote it.
-Task<nlohmann::json> list(nlohmann::json params, rpc::Call& call, const shell::Sessions& sessions, Keepers* keepers) {
+Task<rpc::Result> list(nlohmann::json params, rpc::Call& call, const shell::Sessions& sessions, Keepers* keepers) {
   wire::read<wire::SessionListParams>(params);
   wire::SessionListResult own;
   for (const std::shared_ptr<shell::Session>& session : sessions.list()) {

@@ -111,7 +111,7 @@ bool Channel::knows(const std::string& attachment) const {
   return far && far->first == number_;
 }
 
-Task<json> Channel::forward(std::string method, json params, std::string rest, rpc::Call& call) {
+Task<rpc::Result> Channel::forward(std::string method, json params, std::string rest, rpc::Call& call) {
   const Self self = shared_from_this();
   const std::string attachment = attachment_of(params);
   const auto stream = holdings_.streams().find(attachment);
@@ -146,9 +146,9 @@ Task<json> Channel::forward(std::string method, json params, std::string rest, r
   const std::shared_ptr<Link> link = link_;
   const std::shared_ptr<rpc::Connection> connection = connection_;
   const std::uint64_t number = number_;
-  json result;
+  std::string result;
   try {
-    result = co_await connection->call(method, std::move(params), &call.cancel());
+    result = co_await connection->call_for_text(method, std::move(params), &call.cancel());
   } catch (const Error& error) {
     const bool ended = error.fault() == Fault::HostLost && connection->is_closed();
     const bool forgotten = ended && holdings_.forget(attachment);
@@ -172,10 +172,10 @@ Task<json> Channel::forward(std::string method, json params, std::string rest, r
     holdings_.disconnected(let_go);  // what was asked for just before has been answered meanwhile
   }
   if (lasts && number == number_) {
-    keep(method, rest, std::move(asked), result);
+    std::string told = result;
+    keep(method, rest, std::move(asked), rpc::Result::written(std::move(told)).tree(connection->limits()));
   }
-  rewrite(result, name_, number);
-  co_return result;
+  co_return rpc::Result::written(rewritten(result, name_, number));
 }
 
 /// What the client has by this answer beyond it.
@@ -219,7 +219,7 @@ void Channel::close() {
   }
 }
 
-Task<json> Channel::call(std::string method, json params, rpc::Call& call) {
+Task<rpc::Result> Channel::call(std::string method, json params, rpc::Call& call) {
   const std::shared_ptr<Channel> self = shared_from_this();
   // The answer to the last request may have come just before, and be still on its way to whoever waits for it.
   Waiter turn(client_->executor());

@@ -42,7 +42,7 @@ class Channel : public std::enable_shared_from_this<Channel>, public rpc::Servic
 
   /// Sends a request one hop on; `rest` is the path from there. The answer, or the error, is as the client must see it.
   /// One for a host that is being reached again waits for that, and throws HostLost where it does not come to be.
-  Task<nlohmann::json> forward(std::string method, nlohmann::json params, std::string rest, rpc::Call& call);
+  Task<rpc::Result> forward(std::string method, nlohmann::json params, std::string rest, rpc::Call& call);
   void forward(const std::string& method, nlohmann::json params, const std::string& rest);
 
   void close();
@@ -56,7 +56,7 @@ class Channel : public std::enable_shared_from_this<Channel>, public rpc::Servic
   [[nodiscard]] const std::shared_ptr<Link>& link() const { return link_; }
   [[nodiscard]] const std::string& name() const { return name_; }
 
-  Task<nlohmann::json> call(std::string method, nlohmann::json params, rpc::Call& call) override;
+  Task<rpc::Result> call(std::string method, nlohmann::json params, rpc::Call& call) override;
   void notification(std::string method, nlohmann::json params, const std::shared_ptr<rpc::Connection>& from) override;
 
  private:

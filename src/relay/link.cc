@@ -269,7 +269,7 @@ void Link::close(LinkState state, std::string_view reason) {
   }
 }
 
-Task<json> Link::call(std::string method, json params, rpc::Call& call) {
+Task<rpc::Result> Link::call(std::string method, json params, rpc::Call& call) {
   if (const std::shared_ptr<rpc::Service> only = only_.lock()) {
     return only->call(std::move(method), std::move(params), call);
   }

@@ -69,7 +69,7 @@ class Link : public std::enable_shared_from_this<Link>, public rpc::Service {
   /// Notified when state() or is_dialled() changes.
   Event& changed() { return changed_; }
 
-  Task<nlohmann::json> call(std::string method, nlohmann::json params, rpc::Call& call) override;
+  Task<rpc::Result> call(std::string method, nlohmann::json params, rpc::Call& call) override;
   void notification(std::string method, nlohmann::json params, const std::shared_ptr<rpc::Connection>& from) override;
   void data(std::uint64_t stream, std::string_view bytes, const std::shared_ptr<rpc::Connection>& from) override;
 

@@ -1,6 +1,10 @@
 #include "relay/names.h"
 
+#include <algorithm>
 #include <charconv>
+#include <span>
+
+#include "rpc/json_text.h"
 
 namespace rex::relay {
 
@@ -10,6 +14,7 @@ namespace {
 
 constexpr char separator = ':';
 constexpr std::size_t max_attachment_bytes = 256;
+constexpr std::size_t usual_growth = 64;  // of a result, by the names of a host
 
 void rewrite_object(json& object, const std::string& name, std::uint64_t channel, bool always) {
   const auto host = object.find("host");
@@ -23,6 +28,105 @@ void rewrite_object(json& object, const std::string& name, std::uint64_t channel
     *attachment = local_attachment(channel, attachment->get_ref<const std::string&>());
   }
 }
+
+constexpr std::string_view inner_objects[] = {"info", "result"};
+constexpr std::string_view inner_lists[] = {"sessions", "hosts", "forwards"};
+
+bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// What rewrite() does, without a tree: a result may be long, and most of it is somebody else's.
+class TextRewriter {
+ public:
+  TextRewriter(std::string_view text, const std::string& name, std::uint64_t channel)
+      : text_(text), name_(name), channel_(channel), in_(text) {}
+
+  std::string run() {
+    out_.reserve(text_.size() + usual_growth);
+    in_.skip_space();
+    if (!in_.at_end() && in_.peek() == '{') {
+      object(true);
+    }
+    out_ += text_.substr(copied_);
+    return std::move(out_);
+  }
+
+ private:
+  void object(bool outer) {
+    in_.next();
+    while (!ends_with('}')) {
+      in_.read_string(key_);
+      in_.skip_space();
+      in_.take(':');
+      in_.skip_space();
+      member(outer);
+    }
+  }
+
+  void list() {
+    in_.next();
+    while (!ends_with(']')) {
+      if (in_.peek() == '{') {
+        object(false);
+      } else {
+        in_.skip_value();
+      }
+    }
+  }
+
+  /// Of a container; else at its next item.
+  bool ends_with(char closing) {
+    in_.skip_space();
+    if (in_.take(closing) || in_.at_end()) {
+      return true;
+    }
+    in_.take(',');
+    in_.skip_space();
+    return in_.at_end();
+  }
+
+  void member(bool outer) {
+    if (in_.at_end()) {
+      return;
+    }
+    const char first = in_.peek();
+    if (key_ == "host") {
+      const std::size_t begin = in_.offset();
+      const bool is_path = first == '"' && in_.read_string(value_);
+      if (!is_path) {
+        in_.skip_value();
+      }
+      replace(begin, is_path ? host_behind(name_, value_) : name_);
+    } else if (key_ == "attachment" && first == '"') {
+      const std::size_t begin = in_.offset();
+      in_.read_string(value_);
+      replace(begin, local_attachment(channel_, value_));
+    } else if (outer && first == '{' && is_one_of(inner_objects, key_)) {
+      object(false);
+    } else if (outer && first == '[' && is_one_of(inner_lists, key_)) {
+      list();
+    } else {
+      in_.skip_value();
+    }
+  }
+
+  /// What was read from `begin` until here.
+  void replace(std::size_t begin, std::string_view with) {
+    out_ += text_.substr(copied_, begin - copied_);
+    rpc::append_string(out_, with);
+    copied_ = in_.offset();
+  }
+
+  std::string_view text_;
+  const std::string& name_;
+  std::uint64_t channel_;
+  rpc::Scanner in_;
+  std::string key_;
+  std::string value_;
+  std::string out_;
+  std::size_t copied_ = 0;  // how much of the text is in `out_`
+};
 
 }  // namespace
 
@@ -56,12 +160,12 @@ void rewrite(json& payload, const std::string& name, std::uint64_t channel, bool
     return;
   }
   rewrite_object(payload, name, channel, always);
-  for (const char* member : {"info", "result"}) {
+  for (const std::string_view member : inner_objects) {
     if (const auto inner = payload.find(member); inner != payload.end() && inner->is_object()) {
       rewrite_object(*inner, name, channel, false);
     }
   }
-  for (const char* member : {"sessions", "hosts", "forwards"}) {
+  for (const std::string_view member : inner_lists) {
     if (const auto list = payload.find(member); list != payload.end() && list->is_array()) {
       for (json& inner : *list) {
         if (inner.is_object()) {
@@ -70,6 +174,10 @@ void rewrite(json& payload, const std::string& name, std::uint64_t channel, bool
       }
     }
   }
+}
+
+std::string rewritten(std::string_view result, const std::string& name, std::uint64_t channel) {
+  return TextRewriter(result, name, channel).run();
 }
 
 Error rewritten(const Error& error, const std::string& name) {

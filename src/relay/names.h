@@ -29,6 +29,9 @@ std::optional<std::pair<std::uint64_t, std::string>> far_attachment(std::string_
 /// by `always`, as every notification has.
 void rewrite(nlohmann::json& payload, const std::string& name, std::uint64_t channel, bool always = false);
 
+/// The same of a result's text, which has been read as a part of a message. The rest of it stays as it was written.
+std::string rewritten(std::string_view result, const std::string& name, std::uint64_t channel);
+
 /// The error as the far side's client would see it, seen from here.
 Error rewritten(const Error& error, const std::string& name);
 

@@ -81,7 +81,7 @@ std::shared_ptr<Channel> Router::channel_of_attachment(const json& params, const
   return hosts_.channel_of(client, id->get_ref<const std::string&>());
 }
 
-Task<json> Router::call(std::string method, json params, rpc::Call& call) {
+Task<rpc::Result> Router::call(std::string method, json params, rpc::Call& call) {
   HostPath host = host_of(method, params);
   if (is_never_routed(method)) {
     return local_.call(method, std::move(params), call);
@@ -101,7 +101,7 @@ Task<json> Router::call(std::string method, json params, rpc::Call& call) {
 
 /// A process that ended between its being found and being reached is looked for again, until it is not there: its
 /// descriptors close one by one. A request that it may have read is not sent to another.
-Task<json> Router::call_elsewhere(std::string method, json params, rpc::Call& call) {
+Task<rpc::Result> Router::call_elsewhere(std::string method, json params, rpc::Call& call) {
   std::optional<TimePoint> deadline;
   Milliseconds pause = shortest_ending;
   for (;;) {
@@ -137,7 +137,7 @@ Task<json> Router::call_elsewhere(std::string method, json params, rpc::Call& ca
   }
 }
 
-Task<json> Router::forward(std::string method, json params, HostPath host, rpc::Call& call) {
+Task<rpc::Result> Router::forward(std::string method, json params, HostPath host, rpc::Call& call) {
   const std::shared_ptr<Channel> channel = co_await hosts_.channel(std::move(host.first), call);
   co_return co_await channel->forward(std::move(method), std::move(params), std::move(host.rest), call);
 }

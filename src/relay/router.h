@@ -60,7 +60,7 @@ class Router : public rpc::Service {
          Elsewhere* elsewhere = nullptr)
       : local_(local), hosts_(hosts), pipes_(std::move(pipes)), serve_(std::move(serve)), elsewhere_(elsewhere) {}
 
-  Task<nlohmann::json> call(std::string method, nlohmann::json params, rpc::Call& call) override;
+  Task<rpc::Result> call(std::string method, nlohmann::json params, rpc::Call& call) override;
   void notification(std::string method, nlohmann::json params, const std::shared_ptr<rpc::Connection>& from) override;
   void data(std::uint64_t stream, std::string_view bytes, const std::shared_ptr<rpc::Connection>& from) override;
   /// The connection has ended, and with it its streams.
@@ -69,8 +69,8 @@ class Router : public rpc::Service {
   void end() { hosts_.end(); }
 
  private:
-  Task<nlohmann::json> forward(std::string method, nlohmann::json params, HostPath host, rpc::Call& call);
-  Task<nlohmann::json> call_elsewhere(std::string method, nlohmann::json params, rpc::Call& call);
+  Task<rpc::Result> forward(std::string method, nlohmann::json params, HostPath host, rpc::Call& call);
+  Task<rpc::Result> call_elsewhere(std::string method, nlohmann::json params, rpc::Call& call);
   std::shared_ptr<Channel> channel_of_attachment(const nlohmann::json& params, const rpc::Connection& client) const;
   std::shared_ptr<Streams> streams_of(const std::shared_ptr<rpc::Connection>& connection);
   void accept(const std::shared_ptr<Streams>& by, const nlohmann::json& what, std::unique_ptr<Transport> stream);

@@ -226,7 +226,7 @@ Task<> Connection::serve(std::shared_ptr<Call> call, std::string key, Request re
   Answer reply;
   try {
     std::string method = request.method;
-    const json result = co_await service_.call(std::move(method), std::move(request.params), *call);
+    const Result result = co_await service_.call(std::move(method), std::move(request.params), *call);
     reply = {result_message(call->id(), result), call->id(), Executed::yes};
   } catch (...) {
     reply = failure_of(*call, request.method, std::current_exception());

@@ -59,7 +59,7 @@ class Service {
  public:
   virtual ~Service() = default;
   /// Answers one request: a result, or an exception that becomes the error. `params` is null if absent.
-  virtual Task<nlohmann::json> call(std::string method, nlohmann::json params, Call& call) = 0;
+  virtual Task<Result> call(std::string method, nlohmann::json params, Call& call) = 0;
   /// Takes one notification, at once and in order. Whatever escapes is logged and goes no further.
   virtual void notification(std::string method, nlohmann::json params, const std::shared_ptr<Connection>& from) = 0;
   /// Takes bytes of a stream that shares the connection's own, as they arrive; only after Connection::allow_data().
@@ -100,6 +100,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// LimitExceeded `frameBytes` for a request that the peer would not read.
   /// A wish to `cancel` is passed on, and the answer waited for: it says what became of the request.
   Task<nlohmann::json> call(std::string method, nlohmann::json params, Cancel* cancel = nullptr);
+  /// As call(), with the result as the peer wrote it.
+  Task<std::string> call_for_text(std::string method, nlohmann::json params, Cancel* cancel);
   /// Most of what comes in goes on to `other`: nothing more is read while that one's peer has much left to take.
   void follow(std::shared_ptr<Connection> other) { onward_ = std::move(other); }
   /// From now on frames of data may go both ways, where messages have headers: both sides have announced it.

@@ -68,6 +68,12 @@ void Call::progress(const json& token, const json& value) {
 
 Task<json> Connection::call(std::string method, json params, Cancel* cancel) {
   const Self self = shared_from_this();
+  std::string text = co_await call_for_text(std::move(method), std::move(params), cancel);
+  co_return Result::written(std::move(text)).tree(options_.limits);
+}
+
+Task<std::string> Connection::call_for_text(std::string method, json params, Cancel* cancel) {
+  const Self self = shared_from_this();
   Outgoing outgoing(*this, std::to_string(next_id_++));
   std::string text = request_message(outgoing.id, method, params);
   if (text.size() > options_.limits.frame_bytes) {
@@ -97,7 +103,7 @@ Task<json> Connection::call(std::string method, json params, Cancel* cancel) {
   if (response.error) {
     throw std::move(*response.error);
   }
-  co_return std::move(response.result);
+  co_return std::move(response.result_text);
 }
 
 void Connection::take_response(Response response) {

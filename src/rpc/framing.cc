@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::string_view length_name = "content-length:";
 constexpr std::string_view type_name = "content-type:";
+// As nearly everybody writes them.
+constexpr std::string_view usual_names[] = {"Content-Length: ", "Content-Type: "};
 constexpr std::string_view data_type = "application/vnd.rex.data; stream=";  // exactly as it is written by us
 constexpr std::uint64_t max_size = (std::uint64_t{1} << 53) - 1;             // beyond it a size is no size on this wire
 
@@ -120,7 +122,30 @@ void FrameDecoder::start() {
   }
 }
 
+/// A whole line, the empty one too, where nothing is odd about it: what is, goes byte by byte.
+std::optional<std::string_view> FrameDecoder::usual_line() const {
+  const std::string_view block = input_.substr(0, limits_.header_bytes - header_bytes_);
+  const std::size_t end = held_.empty() ? block.find("\r\n") : std::string_view::npos;
+  if (end == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const std::string_view line = block.substr(0, end);
+  const bool is_usual =
+      std::ranges::any_of(usual_names, [line](std::string_view name) { return line.starts_with(name); });
+  return line.empty() || (is_usual && std::ranges::all_of(line, is_plain)) ? std::optional(line) : std::nullopt;
+}
+
 std::optional<Frame> FrameDecoder::read_header() {
+  while (const std::optional<std::string_view> line = usual_line()) {
+    header_bytes_ += line->size() + 2;
+    input_.remove_prefix(line->size() + 2);
+    if (line->empty()) {
+      return header_complete();
+    }
+    if (!end_header_line(*line)) {
+      return std::nullopt;
+    }
+  }
   while (!input_.empty()) {
     const char c = input_.front();
     input_.remove_prefix(1);
@@ -136,9 +161,10 @@ std::optional<Frame> FrameDecoder::read_header() {
       if (held_.empty()) {
         return header_complete();
       }
-      if (!end_header_line()) {
+      if (!end_header_line(held_)) {
         return std::nullopt;
       }
+      held_.clear();
       continue;
     }
     if (c != '\r' && !is_plain(c)) {
@@ -163,8 +189,8 @@ std::optional<Frame> FrameDecoder::read_header() {
   return std::nullopt;
 }
 
-/// Takes the line in held_. False if it broke the stream.
-bool FrameDecoder::end_header_line() {
+/// False if the line broke the stream.
+bool FrameDecoder::end_header_line(std::string_view line) {
   const auto fail = [this](std::string_view reason) {
     break_stream(reason);
     return false;
@@ -172,11 +198,11 @@ bool FrameDecoder::end_header_line() {
   if (++header_lines_ > limits_.header_lines) {
     return fail("too many header lines");
   }
-  const auto colon = held_.find(':');
-  if (colon == std::string::npos) {
+  const auto colon = line.find(':');
+  if (colon == std::string_view::npos) {
     return fail("a header line without a colon");
   }
-  const std::string_view value = trim(std::string_view(held_).substr(colon + 1));
+  const std::string_view value = trim(line.substr(colon + 1));
   if (colon + 1 == type_name.size()) {
     if (content_type_) {
       return fail("two Content-Type headers");
@@ -193,7 +219,6 @@ bool FrameDecoder::end_header_line() {
     }
     content_length_ = length;
   }
-  held_.clear();
   is_length_ = is_type_ = true;
   return true;
 }
@@ -204,7 +229,7 @@ std::optional<Frame> FrameDecoder::header_complete() {
   }
   const std::uint64_t length = *content_length_;
   const std::optional<std::uint64_t> stream = data_allowed_ && content_type_ ? stream_of(*content_type_) : std::nullopt;
-  const bool readable = !content_type_ || is_json_in_utf8(*content_type_);
+  const bool readable = stream || !content_type_ || is_json_in_utf8(*content_type_);
   content_length_.reset();
   content_type_.reset();
   header_bytes_ = 0;

@@ -55,7 +55,8 @@ class FrameDecoder {
   std::optional<Frame> read_data();
   std::optional<Frame> read_line();
   std::optional<Frame> header_complete();
-  bool end_header_line();
+  [[nodiscard]] std::optional<std::string_view> usual_line() const;
+  bool end_header_line(std::string_view line);
   std::optional<Frame> refuse(Error error);
   std::optional<Frame> break_stream(std::string_view reason);
 

@@ -20,7 +20,7 @@ constexpr std::size_t usual_depth = 8;
 /// nothing: malformed always comes before refused.
 class Reader {
  public:
-  Reader(std::string_view text, const Limits& limits) : limits_(limits), in_(text) {
+  Reader(std::string_view text, const Limits& limits, Results results) : limits_(limits), results_(results), in_(text) {
     text_.reserve(usual_string);  // a string that is read in one go leaves no copy behind
     levels_.reserve(usual_depth);
   }
@@ -203,7 +203,8 @@ class Reader {
         refuse(std::move(error).with("reason", "duplicateKey").with("member", printable(text_, 64)));
       }
     }
-    return begin_value(into, span);
+    const bool is_passed_over = results_ == Results::passed_over && is_result(span);
+    return begin_value(is_passed_over ? nullptr : into, span);
   }
 
   /// One item of a container below the depth that is allowed. A text may be 16 MiB of brackets, so it costs one byte a
@@ -237,7 +238,7 @@ class Reader {
     return true;
   }
 
-  /// Where the extent of the member called text_ is to be noted; null for all but `id` and `params` of a message.
+  /// Where the extent of the member called text_ is to be noted; null for all but three of a message's.
   std::string_view* envelope_span() {
     if (!in_envelope() || document_.passages.empty() || (is_batch() && levels_.front().count > limits_.batch)) {
       return nullptr;
@@ -245,6 +246,9 @@ class Reader {
     Passage& passage = document_.passages.back();
     if (text_ == "params") {
       return &passage.params;
+    }
+    if (text_ == "result") {
+      return &passage.result;
     }
     if (text_ != "id") {
       return nullptr;
@@ -254,6 +258,10 @@ class Reader {
       return nullptr;
     }
     return &passage.id;
+  }
+
+  [[nodiscard]] bool is_result(const std::string_view* span) const {
+    return span != nullptr && span == &document_.passages.back().result;
   }
 
   bool read_number(json* into) {
@@ -271,6 +279,7 @@ class Reader {
   }
 
   const Limits& limits_;
+  Results results_;
   Scanner in_;
   Document document_;
   std::vector<Level> levels_;  // at most limits.json_depth
@@ -283,13 +292,13 @@ class Reader {
 
 }  // namespace
 
-Document read_json(std::string_view text, const Limits& limits) {
+Document read_json(std::string_view text, const Limits& limits, Results results) {
   if (!is_utf8(text)) {
     Document document;
     document.refused = Error(Fault::ParseError, "not UTF-8");
     return document;
   }
-  return Reader(text, limits).read();
+  return Reader(text, limits, results).read();
 }
 
 }  // namespace rex::rpc

@@ -16,6 +16,7 @@ namespace rex::rpc {
 struct Passage {
   std::string_view id;           // the member as written; empty if absent, or given twice
   std::string_view params;       // likewise
+  std::string_view result;       // likewise
   std::optional<Error> refused;  // a duplicate key, or something beyond a limit: its tree is incomplete
 };
 
@@ -26,9 +27,13 @@ struct Document {
   std::size_t refused_at = 0;     // the byte before which that was seen, of it or of the last passage refused
 };
 
+/// Whether a message's result is wanted as a tree, or its extent alone: then it is null in the tree, and two equal keys
+/// in it are its reader's to find.
+enum class Results : bool { built, passed_over };
+
 /// Never throws for any text. Not nlohmann's own parser, because that takes NUL for the end of the input, lets the last
 /// of two equal keys win, recurses when it copies deep trees, and rounds integers without saying so where it stores
 /// them.
-Document read_json(std::string_view text, const Limits& limits);
+Document read_json(std::string_view text, const Limits& limits, Results results = Results::built);
 
 }  // namespace rex::rpc

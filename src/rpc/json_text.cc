@@ -76,7 +76,7 @@ bool Scanner::read_string(std::string& text) {
     while (p_ != end_ && *p_ != '"' && *p_ != '\\' && static_cast<unsigned char>(*p_) >= 0x20) {
       ++p_;
     }
-    text.append(run, p_);
+    text.append(run, static_cast<std::size_t>(p_ - run));
     if (take('"')) {
       return true;
     }
@@ -85,6 +85,27 @@ bool Scanner::read_string(std::string& text) {
     }
   }
   return false;
+}
+
+void Scanner::skip_value() {
+  std::size_t depth = 0;
+  do {
+    const char c = *p_++;
+    if (c == '"') {
+      while (p_ != end_ && *p_ != '"') {
+        p_ += *p_ == '\\' && p_ + 1 != end_ ? 2 : 1;
+      }
+      take('"');
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    } else if (depth == 0) {
+      while (p_ != end_ && std::string_view(",]} \n\t\r").find(*p_) == std::string_view::npos) {
+        ++p_;
+      }
+    }
+  } while (depth > 0 && p_ != end_);
 }
 
 bool Scanner::read_escape(std::string& text) {

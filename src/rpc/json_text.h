@@ -68,6 +68,8 @@ class Scanner {
   /// surrogate pair.
   bool read_string(std::string& text);
   bool read_number(Number* number);
+  /// Passes over the value that begins here, in a text that is known to be JSON.
+  void skip_value();
 
  private:
   bool read_escape(std::string& text);

@@ -56,14 +56,14 @@ std::optional<Error> to_error(const json& object) {
   return std::move(error).executed(executed);
 }
 
-Response response_of(json& object, std::string_view id) {
+Response response_of(const json& object, const Passage& passage) {
   Response response;
-  response.id = id;
+  response.id = passage.id;
   const auto result = object.find("result");
   const auto error = object.find("error");
   if (error == object.end()) {
     response.well_formed = true;
-    response.result = std::move(*result);
+    response.result_text = passage.result;
   } else if (result == object.end()) {
     response.error = to_error(*error);
     response.well_formed = response.error.has_value();
@@ -82,7 +82,7 @@ Message message_of(json& object, Passage& passage, const Limits& limits) {
   }
   const auto method = object.find("method");
   if (method == object.end() && (object.contains("result") || object.contains("error"))) {
-    return response_of(object, passage.id);
+    return response_of(object, passage);
   }
   if (!echo && !passage.id.empty()) {
     return Invalid{
@@ -176,7 +176,7 @@ void append_fact(std::string& out, const std::string& name, const Fact& fact) {
 
 Parsed parse_messages(std::string_view text, const Limits& limits) {
   Parsed parsed;
-  Document document = read_json(text, limits);
+  Document document = read_json(text, limits, Results::passed_over);
   if (document.refused) {
     parsed.messages.emplace_back(Invalid{"null", std::move(*document.refused)});
   } else if (!document.root.is_array()) {
@@ -207,11 +207,46 @@ std::optional<std::string> find_id(std::string_view object_text, const Limits& l
   return std::string(document.passages.front().id);
 }
 
-std::string result_message(std::string_view id, const json& result) {
+Result Result::written(std::string json) {
+  // A break of the line between two tokens would be one between messages where each has its line.
+  for (const char end_of_line : {'\n', '\r'}) {
+    if (json.find(end_of_line) != std::string::npos) {
+      std::ranges::replace(json, end_of_line, ' ');
+    }
+  }
+  Result result;
+  result.value_ = std::move(json);
+  return result;
+}
+
+json Result::tree(const Limits& limits) && {
+  if (auto* tree = std::get_if<json>(&value_)) {
+    return std::move(*tree);
+  }
+  Document document = read_json(std::get<std::string>(value_), limits);
+  const bool sound = !document.refused && std::ranges::none_of(document.passages, [](const Passage& passage) {
+    return passage.refused.has_value();
+  });
+  if (!sound) {
+    throw Error(Fault::HostProtocol, "an answer that is no JSON as it is taken here").executed(Executed::unknown);
+  }
+  return std::move(document.root);
+}
+
+void Result::append_to(std::string& out) const {
+  if (const auto* text = std::get_if<std::string>(&value_)) {
+    out.reserve(out.size() + text->size() + 1);
+    out += *text;
+  } else {
+    append_json(out, std::get<json>(value_));
+  }
+}
+
+std::string result_message(std::string_view id, const Result& result) {
   std::string out = R"({"jsonrpc":"2.0","id":)";
   out += id;
   out += R"(,"result":)";
-  append_json(out, result);
+  result.append_to(out);
   out += '}';
   return out;
 }

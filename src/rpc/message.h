@@ -26,8 +26,26 @@ struct Request {
 struct Response {
   std::string id;
   bool well_formed = false;  // exactly one of result and error, and an error that is one
-  nlohmann::json result;
+  std::string result_text;   // as written: JSON
   std::optional<Error> error;
+};
+
+/// What a request is answered with: a tree, or the text of one that has come from elsewhere. Who only passes it on need
+/// not take it apart.
+class Result {
+ public:
+  Result(nlohmann::json tree) : value_(std::in_place_index<0>, std::move(tree)) {}
+  /// `json` has been read as a part of a message.
+  static Result written(std::string json);
+
+  /// Throws HostProtocol for a text that is JSON and yet none that is taken here: with two equal keys.
+  [[nodiscard]] nlohmann::json tree(const Limits& limits = {}) &&;
+  void append_to(std::string& out) const;
+
+ private:
+  Result() = default;
+
+  std::variant<nlohmann::json, std::string> value_;
 };
 
 /// Something that is no JSON-RPC message: `error` is to be answered to `id`, which is "null" if none can be echoed.
@@ -54,7 +72,7 @@ std::string id_key(std::string_view id);
 std::optional<std::string> find_id(std::string_view object_text, const Limits& limits);
 
 /// Answers and requests as one line of JSON. `id` is JSON.
-std::string result_message(std::string_view id, const nlohmann::json& result);
+std::string result_message(std::string_view id, const Result& result);
 std::string error_message(std::string_view id, const Error& error);
 std::string request_message(std::optional<std::string_view> id, std::string_view method, const nlohmann::json& params);
 

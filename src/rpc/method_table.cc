@@ -14,7 +14,7 @@ void MethodTable::bind_notification(std::string name, NotificationHandler handle
   notification_handlers_.insert_or_assign(std::move(name), std::move(handler));
 }
 
-Task<json> MethodTable::call(std::string_view method, json params, Call& call) const {
+Task<Result> MethodTable::call(std::string_view method, json params, Call& call) const {
   const auto found = handlers_.find(method);
   if (found == handlers_.end()) {
     throw Error(Fault::MethodNotFound, "no method " + printable(method, 64));

@@ -13,7 +13,7 @@
 namespace rex::rpc {
 
 /// `params` is always an object: what was absent or null comes as {}.
-using Handler = std::function<Task<nlohmann::json>(nlohmann::json params, Call& call)>;
+using Handler = std::function<Task<Result>(nlohmann::json params, Call& call)>;
 /// Runs at once, in the order of arrival, and must not block.
 using NotificationHandler = std::function<void(nlohmann::json params, const std::shared_ptr<Connection>& from)>;
 
@@ -25,7 +25,7 @@ class MethodTable {
   void bind_notification(std::string name, NotificationHandler handler);
 
   /// Throws MethodNotFound, or InvalidParams when `params` is not an object.
-  Task<nlohmann::json> call(std::string_view method, nlohmann::json params, Call& call) const;
+  Task<Result> call(std::string_view method, nlohmann::json params, Call& call) const;
   /// Unknown names and params that are no object are ignored, as JSON-RPC has no answer for them.
   void notification(std::string_view method, nlohmann::json params, const std::shared_ptr<Connection>& from) const;
 

@@ -21,8 +21,15 @@ using rex::relay::rewritten;
 
 namespace {
 
+/// As a tree; and a result as text, which must come to the same.
 json seen(json payload, bool always = false) {
+  const json before = payload;
   rewrite(payload, "a", 7, always);
+  if (!always) {
+    for (const int indent : {-1, 2}) {
+      CHECK(json::parse(rewritten(before.dump(indent), "a", 7)) == payload);
+    }
+  }
   return payload;
 }
 
@@ -47,6 +54,24 @@ TEST_CASE("What is not ours to read is passed on as it is") {
   const json labels{{"labels", {{"host", "b"}, {"attachment", "x"}}}};
   CHECK(seen(labels) == labels);
   CHECK(seen({{"sessions", 5}, {"info", "x"}}) == json{{"sessions", 5}, {"info", "x"}});
+}
+
+TEST_CASE("A result is passed on as it was written, but for what is ours to write", "[M08]") {
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {R"({"n":12345678901234567890123,"x":1.0e0,"s":"\u0041\"]}","host":"b"})",
+       R"({"n":12345678901234567890123,"x":1.0e0,"s":"\u0041\"]}","host":"a/b"})"},
+      {R"({ "h\u006fst" : "\u0062" , "z" : [ { "host" : "b" } ] })",
+       R"({ "h\u006fst" : "a/b" , "z" : [ { "host" : "b" } ] })"},
+      {R"({"host":"b","host":"c"})", R"({"host":"a/b","host":"a/c"})"},
+      {R"({"host":{"host":["}",{}]},"attachment":"\\"})", R"({"host":"a","attachment":"7:\\"})"},
+      {R"({"sessions":[[{"host":"b"}],"host",{"host":"b"},{}],"hosts":[]})",
+       R"({"sessions":[[{"host":"b"}],"host",{"host":"a/b"},{}],"hosts":[]})"},
+      {R"("host")", R"("host")"},
+  };
+  for (const auto& [there, here] : rows) {
+    CAPTURE(there);
+    CHECK(rewritten(there, "a", 7) == here);
+  }
 }
 
 TEST_CASE("A host of the wrong type is no way to hide where something comes from", "[M08]") {

@@ -25,7 +25,9 @@ constexpr std::size_t max_before_control = (128u << 10) + (32u << 10) + 1024;
 
 /// A connection's service that does nothing but streams; keeps those that the peer opens.
 struct Streaming : rex::rpc::Service {
-  Task<json> call(std::string /*method*/, json /*params*/, rex::rpc::Call& /*call*/) override { co_return json(); }
+  Task<rex::rpc::Result> call(std::string /*method*/, json /*params*/, rex::rpc::Call& /*call*/) override {
+    co_return json();
+  }
   void notification(std::string method, json params, const std::shared_ptr<rex::rpc::Connection>& /*from*/) override {
     if (!streams->notification(method, params)) {
       others.push_back(method);

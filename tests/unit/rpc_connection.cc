@@ -42,10 +42,12 @@ struct Server {
     table.bind_notification("bad", [](const json&, const auto&) { throw Error(Fault::OsError, "bad"); });
   }
 
-  static Task<json> ping(json, Call&) { co_return json::object(); }
-  static Task<json> echo(json params, Call&) { co_return params; }
-  static Task<json> flood(json params, Call&) { co_return std::string(params.at("bytes").get<std::size_t>(), 'x'); }
-  static Task<json> throws(json params, Call&) {
+  static Task<rpc::Result> ping(json, Call&) { co_return json::object(); }
+  static Task<rpc::Result> echo(json params, Call&) { co_return params; }
+  static Task<rpc::Result> flood(json params, Call&) {
+    co_return json(std::string(params.at("bytes").get<std::size_t>(), 'x'));
+  }
+  static Task<rpc::Result> throws(json params, Call&) {
     const std::string what = params.value("what", "");
     if (what == "error") {
       throw Error(Fault::SessionBusy, "busy").with("job", "17");
@@ -63,24 +65,24 @@ struct Server {
     }
     throw std::logic_error("secret of the server");
   }
-  static Task<json> ask(json params, Call& call) {
+  static Task<rpc::Result> ask(json params, Call& call) {
     const auto connection = call.connection();
     json answer = co_await connection->call("client/question", std::move(params));
     co_return json{{"answered", answer}};
   }
-  static Task<json> initialize(json params, Call& call) {
+  static Task<rpc::Result> initialize(json params, Call& call) {
     if (call.connection()->lifecycle().is_stranger() && !call.connection()->admits(params.value("token", ""))) {
       throw Error(Fault::Unauthenticated, "a wrong token");
     }
     call.connection()->lifecycle().initialized();
     co_return json::object();
   }
-  static Task<json> shutdown(Call& call) {
+  static Task<rpc::Result> shutdown(Call& call) {
     call.connection()->lifecycle().shut_down();
     co_return json();
   }
   /// Ends when released or cancelled, and says which.
-  Task<json> hold(json, Call& call) {
+  Task<rpc::Result> hold(json, Call& call) {
     ++holding;
     Waiter waiter(call.connection()->executor());
     waiter.subscribe(call.cancel().changed());
@@ -93,7 +95,7 @@ struct Server {
       ++cancelled;
       throw Error(Fault::RequestCancelled, "cancelled").with("stop", call.cancel().wish() == Cancel::Wish::stop_work);
     }
-    co_return "released";
+    co_return json("released");
   }
   void release_all() {
     released = true;

@@ -187,6 +187,20 @@ TEST_CASE("An error that another instance made comes through as it was") {
   CHECK(as_json(*response.error) == json::parse(original));
 }
 
+TEST_CASE("An answer's result is had as it was written, or as a tree", "[J16]") {
+  const std::string written = "{\"n\": 12345678901234567890123,\r\n \"result\":{\"s\":\"\\n\"}}";
+  const Parsed parsed = parse_messages(R"({"jsonrpc":"2.0","id":7,"result":)" + written + "}", limits);
+  const auto& response = std::get<Response>(parsed.messages.at(0));
+  CHECK(response.well_formed);
+  CHECK(response.result_text == written);
+  const std::string sent = result_message("1", Result::written(response.result_text));
+  CHECK(sent.find_first_of("\r\n") == std::string::npos);
+  CHECK(json::parse(sent).at("result") == json::parse(written));
+  CHECK(Result::written(written).tree() == json::parse(written));
+  CHECK(Result::written("null").tree().is_null());
+  CHECK_THROWS_AS(Result::written(R"({"a":1,"a":2})").tree(), Error);
+}
+
 TEST_CASE("What we send is one line of exact JSON", "[J16]") {
   const json result = {{"size", 9007199254740993}, {"text", "a\nb\x01\x7f😀"}};
   const std::string text = result_message("12345678901234567890123", result);

@@ -17,7 +17,7 @@ namespace {
 /// The server of the specification's examples; it takes params by position too.
 class SpecService : public rex::rpc::Service {
  public:
-  Task<json> call(std::string method, json params, rex::rpc::Call&) override {
+  Task<rex::rpc::Result> call(std::string method, json params, rex::rpc::Call&) override {
     if (method == "subtract") {
       co_return params.is_array() ? params[0].get<int>() - params[1].get<int>()
                                   : params["minuend"].get<int>() - params["subtrahend"].get<int>();

@@ -19,7 +19,7 @@ using namespace rex;
 
 namespace {
 
-Task<json> ping(json, rpc::Call&) { co_return json::object(); }
+Task<rpc::Result> ping(json, rpc::Call&) { co_return json::object(); }
 
 /// The life of a small server on stdin and stdout. Returns its exit code.
 int serve() {
