@@ -1,5 +1,6 @@
 #include "transports/libssh.h"
 
+#include <fcntl.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@ constexpr Milliseconds channel_patience{15'000};
 
 constexpr std::size_t max_stderr = 4096;
 constexpr std::size_t max_write = 64 * 1024;
+constexpr std::size_t kept_read = 256 * 1024;  // of the room for what is read
 // A server that sends more than its window, which libssh lets it: several times what libssh ever offers.
 constexpr std::size_t max_available = 16 * 1024 * 1024;
 
@@ -166,6 +168,7 @@ void Libssh::exchange_keys(Fd wire) {
       SSH_OK) {
     throw unreachable("kex", words());
   }
+  ::fcntl(fd(), F_SETFL, ::fcntl(fd(), F_GETFL) | O_NONBLOCK);  // libssh has made it one that blocks
 }
 
 SshPublicKey Libssh::host_key() const {
@@ -295,7 +298,7 @@ void Libssh::watch_channel() {
                                    void* user) {
     auto& self = *static_cast<Libssh*>(user);
     if (is_stderr == 0) {
-      self.available_ = size;
+      self.held_ = std::string_view(static_cast<const char*>(data), size);
       return 0;  // it stays with libssh until it is read
     }
     self.stderr_.append(static_cast<const char*>(data), size);
@@ -327,22 +330,25 @@ bool Libssh::take_in() {
     libssh().ssh_event_add_session(handles_->event, handles_->session);
   }
   const int result = libssh().ssh_event_dopoll(handles_->event, 0);
-  broken_ =
-      broken_ || result == SSH_ERROR || libssh().ssh_is_connected(handles_->session) == 0 || available_ > max_available;
+  broken_ = broken_ || result == SSH_ERROR || libssh().ssh_is_connected(handles_->session) == 0 ||
+            held_.size() > max_available;
   return result == SSH_OK && !broken_ && !closed_;
 }
 
 std::string_view Libssh::read_available() {
-  const std::size_t size = std::exchange(available_, 0);
-  if (size == 0) {
+  const std::string_view held = std::exchange(held_, {});
+  if (held.size() > read_.size() || read_.size() > kept_read) {
+    read_ = std::string(held.size(), '\0');
+  }
+  if (held.empty()) {
     return {};
   }
-  if (read_.size() < size) {
-    read_.resize(size);
+  const int got = libssh().ssh_channel_read_nonblocking(handles_->channel, read_.data(),
+                                                        static_cast<std::uint32_t>(held.size()), 0);
+  if (got < 0) {  // it gives out nothing once the connection broke, and yet has it until its channel is freed
+    std::ranges::copy(held, read_.begin());
   }
-  const int got =
-      libssh().ssh_channel_read_nonblocking(handles_->channel, read_.data(), static_cast<std::uint32_t>(size), 0);
-  return {read_.data(), static_cast<std::size_t>(std::max(got, 0))};
+  return {read_.data(), got < 0 ? held.size() : static_cast<std::size_t>(got)};
 }
 
 bool Libssh::can_write() const {

@@ -81,13 +81,13 @@ class Libssh {
   void open_command(const std::string& command, const std::vector<std::pair<std::string, std::string>>& environment);
   void open_forward(const std::string& host, int port);
 
-  // Once it is open. None waits.
+  // Once it is open. None waits, or looks at the hang-up, whose socket may be gone by then.
 
   [[nodiscard]] int fd() const;
   /// Takes in what has come, a little at a time. False when nothing more is there, or the connection broke.
   bool take_in();
   /// How many bytes of the channel's stream can be read now.
-  [[nodiscard]] std::size_t available() const { return available_; }
+  [[nodiscard]] std::size_t available() const { return held_.size(); }
   /// Reads all of them: to take a part would let libssh grow the window as if all were taken.
   /// Valid until the next one.
   std::string_view read_available();
@@ -119,8 +119,8 @@ class Libssh {
   Hangup hangup_;
   std::unique_ptr<Handles> handles_;
   std::string cannot_;
-  std::size_t available_ = 0;
-  std::string read_;  // as long as the longest that was read
+  std::string_view held_;  // by libssh, of the channel's stream
+  std::string read_;
   bool broken_ = false;
   bool closed_ = false;
   bool eof_ = false;

@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <thread>
 #include <utility>
 
@@ -97,15 +96,15 @@ class Line {
   std::thread thread_;
 };
 
-Task<> ask(Line& line, const SshAttempt& attempt, SshMessage message) {
+Task<> ask(Line* line, const SshAttempt* attempt, SshMessage message) {
   SshQuestion question{message.words.at(0), message.words.at(1), !message.words.at(2).empty()};
   SshMessage reply{SshMessage::Kind::answer, {}};
   try {
-    reply.words.push_back(co_await attempt.ask(std::move(question)));
+    reply.words.push_back(co_await attempt->ask(std::move(question)));
   } catch (const Error& error) {
     reply = {SshMessage::Kind::no_answer, {error.message()}};
   }
-  line.answer(std::move(reply));
+  line->answer(std::move(reply));
 }
 
 #endif
@@ -135,7 +134,7 @@ Task<SshReached> dial_ssh(Executor executor, SshTarget target, SshAttempt attemp
   while (auto message = co_await line.next()) {
     switch (message->kind) {
       case SshMessage::Kind::phase: attempt.phase(message->words.at(0), message->words.at(1)); break;
-      case SshMessage::Kind::question: co_await ask(line, attempt, std::move(*message)); break;
+      case SshMessage::Kind::question: co_await ask(&line, &attempt, std::move(*message)); break;
       case SshMessage::Kind::failed: throw error_of(*message);
       case SshMessage::Kind::own_ssh:
         reached.argv = user_ssh_argv(target);

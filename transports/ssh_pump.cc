@@ -19,8 +19,8 @@ class Pump {
   void run() {
     while (!done()) {
       take_in();
-      to_loop();
-      const bool moved = from_loop();
+      to_next();
+      const bool moved = from_next();
       if (!done()) {
         wait(moved);
       }
@@ -30,9 +30,6 @@ class Pump {
  private:
   // Taken in at once before the other way has its turn: libssh takes 4 KiB a step.
   static constexpr int steps = 32;
-  // The end of the output is told with the end of the command, and why, where that follows at once, as it mostly does.
-  static constexpr Milliseconds grace{300};
-
   [[nodiscard]] bool done() const { return gone_ || (ended() && down_.empty() && server_.available() == 0); }
   [[nodiscard]] bool ended() const { return server_.closed() || server_.broken(); }
 
@@ -43,7 +40,7 @@ class Pump {
     }
   }
 
-  void to_loop() {
+  void to_next() {
     for (;;) {
       if (down_.empty()) {
         down_ = server_.read_available();
@@ -58,17 +55,13 @@ class Pump {
       }
       down_.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
     }
-    if (server_.eof() && !down_shut_) {
-      eof_at_ = std::min(eof_at_, Clock::now() + grace);
-      if (Clock::now() >= eof_at_) {
-        down_shut_ = true;
-        ::shutdown(data_, SHUT_WR);
-      }
+    if (server_.eof() && !std::exchange(down_shut_, true)) {
+      ::shutdown(data_, SHUT_WR);
     }
   }
 
   /// True when something went into the channel, so that more may.
-  bool from_loop() {
+  bool from_next() {
     if (up_.empty() && !up_ended_) {
       const ssize_t n = ::recv(data_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
       if (n > 0) {
@@ -106,24 +99,22 @@ class Pump {
     if (!down_.empty()) {
       fds[1].events |= POLLOUT;
     }
-    const bool lingers = eof_at_ != never && !down_shut_;
-    ::poll(fds, 2, ready ? 0 : lingers ? static_cast<int>(grace.count()) : -1);
+    ::poll(fds, 2, ready ? 0 : -1);
     if ((fds[1].revents & (POLLHUP | POLLERR)) != 0) {
       hang_up();
     }
   }
 
-  /// The loop is gone; what it wrote before goes as far as it goes without waiting.
+  /// The next leg is gone; what it wrote before goes as far as it goes without waiting.
   void hang_up() {
-    while (from_loop()) {
+    while (from_next()) {
     }
     gone_ = true;
   }
 
   Libssh& server_;
   int data_;
-  std::string_view down_;     // what the channel brought and the loop has not taken yet
-  TimePoint eof_at_ = never;  // when the loop is told of the end of the output
+  std::string_view down_;  // what the channel brought and the next leg has not taken yet
   bool down_shut_ = false;
   std::array<char, 64 * 1024> buffer_{};
   std::string_view up_;  // what of the buffer the channel has not taken yet

@@ -1,9 +1,7 @@
 #include "transports/ssh_session.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <utility>

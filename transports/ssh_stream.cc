@@ -36,11 +36,10 @@ class Wire : public std::enable_shared_from_this<Wire> {
   Wire& operator=(const Wire&) = delete;
   ~Wire() { close(); }
 
-  /// Takes in what comes, read or not: libssh's window bounds it.
+  /// Takes in what comes, read or not: libssh's window bounds it, and what was read and not taken is as much again.
   static Task<> attend(std::shared_ptr<Wire> self) {
     while (self->is_up()) {
       self->take_in();
-      self->changed_.notify();
       if (self->is_up()) {
         co_await self->socket_.readable();
       }
@@ -74,6 +73,7 @@ class Wire : public std::enable_shared_from_this<Wire> {
     while (is_up() && written < data.size()) {
       const std::size_t n = server_->write(data.substr(written));
       if (n == 0) {
+        refused_ = server_->can_write();  // while keys are exchanged
         break;
       }
       written += n;
@@ -89,7 +89,7 @@ class Wire : public std::enable_shared_from_this<Wire> {
     const auto self = shared_from_this();
     Waiter waiter(executor_);
     waiter.subscribe(changed_);
-    while (is_up() && !server_->can_write()) {
+    while (is_up() && (refused_ || !server_->can_write())) {
       co_await waiter.until(never);
     }
   }
@@ -125,12 +125,16 @@ class Wire : public std::enable_shared_from_this<Wire> {
   void take_in() {
     for (int i = 0; i < steps && server_->take_in(); ++i) {
     }
+    refused_ = false;
+    keep_flushing();
+    changed_.notify();
   }
 
   /// Of what has come. libssh gives it only as a whole.
   std::size_t take(std::span<char> buffer) {
     if (read_.empty() && server_ != nullptr) {
       read_ = server_->read_available();
+      keep_flushing();  // the other side may send more, and is told so
     }
     const std::size_t size = std::min(buffer.size(), read_.size());
     std::copy_n(read_.data(), size, buffer.data());
@@ -138,16 +142,18 @@ class Wire : public std::enable_shared_from_this<Wire> {
     return size;
   }
 
-  /// What went out may wait for the socket, and may have brought in what nothing else would wake anybody for.
+  /// What went out may have brought in what nothing else would wake anybody for.
   void after_write() {
-    if (server_ == nullptr) {
-      return;
-    }
-    if (server_->is_writing() && !std::exchange(flushing_, true)) {
-      spawn(executor_, flush(shared_from_this()));
-    }
-    if (server_->available() > 0 || server_->eof() || !is_up()) {
+    keep_flushing();
+    if (server_ != nullptr && (server_->available() > 0 || server_->eof() || !is_up())) {
       changed_.notify();
+    }
+  }
+
+  /// Whatever is asked of libssh may have to send something, which may have to wait for the socket.
+  void keep_flushing() {
+    if (is_up() && server_->is_writing() && !std::exchange(flushing_, true)) {
+      spawn(executor_, flush(shared_from_this()));
     }
   }
 
@@ -156,7 +162,6 @@ class Wire : public std::enable_shared_from_this<Wire> {
       co_await self->socket_.writable();
       if (self->is_up()) {
         self->take_in();
-        self->changed_.notify();
       }
     }
     self->flushing_ = false;
@@ -177,10 +182,11 @@ class Wire : public std::enable_shared_from_this<Wire> {
   Executor executor_;
   std::unique_ptr<SshRoute> route_;
   Libssh* server_;  // of the last leg; null once all has ended
-  AsyncFd socket_;  // a copy, as libssh closes its own
+  AsyncFd socket_;  // a copy of libssh's, which closes its own
   Event changed_;
   std::string_view read_;  // what of the server's has not been taken yet
   TimePoint eof_at_ = never;
+  bool refused_ = false;  // libssh took nothing though it could; until something has come in
   bool flushing_ = false;
   bool closed_ = false;
   std::string words_;

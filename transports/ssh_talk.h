@@ -1,5 +1,5 @@
-// How the loop and the thread of an SSH connection talk: short messages over a socket of their own, so that they share
-// no memory. Must not know SSH.
+// How the loop and the thread of an SSH connection talk: short messages over a socket of their own. They share no
+// memory but the route, which is the thread's until it is joined. Must not know SSH.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,6 @@
 #include "base/async.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <asio/as_tuple.hpp>
@@ -177,10 +176,8 @@ Task<bool> AsyncFd::broken() { return wait(asio::posix::descriptor_base::wait_er
 
 void AsyncFd::close() {
   fd_ = -1;  // the number may be somebody else's a moment later
-  if (descriptor_.is_open()) {
-    // Taken from epoll first: to close is not enough where a copy keeps the open file alive.
-    ::close(descriptor_.release());
-  }
+  std::error_code ignored;
+  descriptor_.close(ignored);
 }
 
 Workers::~Workers() {

@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <thread>
 
 #include "ssh/rig.h"
 
@@ -30,6 +31,15 @@ Task<> echo_beside(Transport& bulk, Transport& other, std::size_t size, int& ech
       const std::string part = co_await read_exactly(bulk, std::min<std::size_t>(size, 64 * 1024));
       size -= part.size();
     }
+  }
+}
+
+/// Of the loop, which turns meanwhile.
+Task<> a_moment(Executor executor, Milliseconds length) {
+  Waiter waiter(executor);
+  const TimePoint end = Clock::now() + length;
+  while (Clock::now() < end) {
+    co_await waiter.until(end);
   }
 }
 
@@ -119,6 +129,69 @@ TEST_CASE("a flood one way leaves the other way alive on the same stream", "[I9]
   const std::string got = exchange(loop, *answered.reached.transport, "it\n");
   CHECK(got.size() == 20'000'000 + 7);
   CHECK(got.ends_with("got it\n"));
+}
+
+TEST_CASE("a server that stops in the midst of a rekeying holds up its writer, not the loop", "[I9]") {
+  World world("RekeyLimit 1M", "RekeyLimit 1M");
+  Loop loop{1};
+  Dial dialled = dial(loop, "server", "head -c 1300000 | cksum");
+  REQUIRE(dialled.reached.transport);
+  const std::string data = noise(1'300'000);
+  std::string sum;
+  bool written = false;
+  auto write = [&](std::size_t from) -> Task<> {
+    co_await write_everything(*dialled.reached.transport, data.substr(from));
+    written = true;
+  };
+  auto talk = [&]() -> Task<> {
+    const std::size_t begun = dialled.reached.transport->try_write(std::string_view(data).substr(0, 1'200'000));
+    CHECK(begun == 1'200'000);
+    // It begins to exchange keys, unseen by us as our loop does not turn, and is stopped before it goes on.
+    std::this_thread::sleep_for(Milliseconds(300));
+    world.server->signal(SIGSTOP);
+    co_await a_moment(loop.get_executor(), Milliseconds(10));
+    spawn(loop.get_executor(), write(begun));
+    for (int turn = 0; turn < 10; ++turn) {
+      co_await a_moment(loop.get_executor(), Milliseconds(10));
+    }
+    CHECK_FALSE(written);
+    world.server->signal(SIGCONT);
+    sum = co_await read_exactly(*dialled.reached.transport, std::string::npos);
+  };
+  run(loop, talk());
+  CHECK(sum == output_of({"cksum"}, data));
+}
+
+TEST_CASE("a stream that nobody read for long goes on, though something was written last", "[I9]") {
+  World world;
+  Loop loop{1};
+  Dial dialled = dial(loop, "server", "head -c 20000000 /dev/zero");
+  REQUIRE(dialled.reached.transport);
+  std::string got;
+  auto talk = [&]() -> Task<> {
+    co_await a_moment(loop.get_executor(), Milliseconds(500));  // its window is used up
+    CHECK(dialled.reached.transport->try_write("x") == 1);
+    got = co_await read_exactly(*dialled.reached.transport, std::string::npos);
+  };
+  run(loop, talk());
+  CHECK(got.size() == 20'000'000);
+}
+
+TEST_CASE("what had come before a connection broke is read", "[I9]") {
+  World world;
+  Loop loop{1};
+  Dial dialled = dial(loop, "server", "head -c 500000 /dev/zero; exec sleep 1000");
+  REQUIRE(dialled.reached.transport);
+  std::string got;
+  auto talk = [&]() -> Task<> {
+    co_await a_moment(loop.get_executor(), Milliseconds(300));
+    world.server->signal(SIGKILL);
+    CHECK(co_await dialled.reached.transport->gone());
+    got = co_await read_exactly(*dialled.reached.transport, std::string::npos);
+  };
+  run(loop, talk());
+  CHECK(got.size() > 100'000);  // all, unless this machine is very busy
+  CHECK(has(dialled.reached.last_words(), "the connection broke"));
 }
 
 TEST_CASE("the end of what is written reaches the command, whose output goes on", "[T14]") {
