@@ -2,6 +2,7 @@
 
 #include <fnmatch.h>
 #include <pwd.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -173,6 +174,36 @@ void read_environment(const Dump& dump, SshConfig& config) {
   }
 }
 
+// What ssh takes where nobody says anything: since OpenSSH 6.7, and since 10.
+constexpr std::string_view unsaid_ciphers[] = {
+    "chacha20-poly1305@openssh.com,aes128-ctr,aes192-ctr,aes256-ctr,aes128-gcm@openssh.com,aes256-gcm@openssh.com",
+    "chacha20-poly1305@openssh.com,aes128-gcm@openssh.com,aes256-gcm@openssh.com,aes128-ctr,aes192-ctr,aes256-ctr"};
+
+bool computes_aes() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("aes") != 0 && __builtin_cpu_supports("pclmul") != 0;
+#elif defined(__aarch64__)
+  return (::getauxval(AT_HWCAP) & (HWCAP_AES | HWCAP_PMULL)) == (HWCAP_AES | HWCAP_PMULL);
+#else
+  return false;
+#endif
+}
+
+/// The same ciphers, and first those that this processor computes itself: an sshd spends less than half on them. An
+/// order that somebody has chosen stays.
+std::string swift_first(std::string ciphers) {
+  if (!computes_aes() || std::ranges::find(unsaid_ciphers, ciphers) == std::end(unsaid_ciphers)) {
+    return ciphers;
+  }
+  std::vector<std::string> each = split(ciphers, ',');
+  std::ranges::stable_partition(each, [](const std::string& cipher) { return cipher.find("-gcm@") != cipher.npos; });
+  std::string ordered;
+  for (const std::string& cipher : each) {
+    ordered += (ordered.empty() ? "" : ",") + cipher;
+  }
+  return ordered;
+}
+
 }  // namespace
 
 SshConfig read_ssh_config(std::string_view printed) {
@@ -200,7 +231,7 @@ SshConfig read_ssh_config(std::string_view printed) {
   config.global_known_hosts = split(value_of(dump, "globalknownhostsfile"), ' ');
   config.ask_for_unknown = !is_on(dump, "stricthostkeychecking");
   config.hash_known_hosts = is_on(dump, "hashknownhosts");
-  config.ciphers = value_of(dump, "ciphers");
+  config.ciphers = swift_first(value_of(dump, "ciphers"));
   config.macs = value_of(dump, "macs");
   config.key_exchange = value_of(dump, "kexalgorithms");
   config.host_key_algorithms = value_of(dump, "hostkeyalgorithms");

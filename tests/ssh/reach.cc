@@ -6,8 +6,10 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 
 #include "ssh/rig.h"
+#include "transports/ssh_config.h"
 
 using namespace rex;
 using namespace rex::test;
@@ -76,6 +78,21 @@ TEST_CASE("the configuration means what it means to ssh: Include, Match exec, to
   Dial dialled = dial(loop, "alias", "echo $REX_SET $REX_SENT_1");
   REQUIRE(dialled.reached.transport);
   CHECK(exchange(loop, *dialled.reached.transport, "") == "a-b c d\n");
+}
+
+TEST_CASE("an order of ciphers that somebody chose stays; of ssh's own those of the processor come first", "[I1]") {
+  const auto ciphers_of = [](const std::string& list) {
+    return transports::read_ssh_config("ciphers " + list + "\n").ciphers;
+  };
+  const std::string unsaid =
+      "chacha20-poly1305@openssh.com,aes128-ctr,aes192-ctr,aes256-ctr,aes128-gcm@openssh.com,aes256-gcm@openssh.com";
+  const std::string swift =
+      "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes128-ctr,aes192-ctr,aes256-ctr";
+  std::ifstream cpu("/proc/cpuinfo");
+  const std::string features((std::istreambuf_iterator<char>(cpu)), std::istreambuf_iterator<char>());
+  CHECK(ciphers_of(unsaid) == (has(features, " aes ") && has(features, "mul") ? swift : unsaid));
+  const std::string chosen = "chacha20-poly1305@openssh.com,aes128-gcm@openssh.com";
+  CHECK(ciphers_of(chosen) == chosen);
 }
 
 TEST_CASE("servers that allow little are enough: banner, no terminal, no forwarding, one session", "[I4][I6]") {
