@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -34,21 +36,28 @@ struct CopyRecord {
   timespec mtime{};
   std::int64_t size = 0;
   std::int64_t offset = 0;
-  std::string text = {};  // a link's target, a file's hash, its bytes
+  std::string text = {};  // a link's target, a file's hash
+  std::string_view bytes = {};
 };
 
 void append(std::string& stream, const CopyRecord& record);
 
+/// Adds a record of bytes: those that `read` puts into the place that it is given, and says how many. Returns them, as
+/// long as the stream stays as it is. None at all where it puts none, or throws.
+std::string_view append_bytes(std::string& stream, std::size_t most,
+                              const std::function<std::size_t(std::span<char> place)>& read);
+
 /// Puts records together from pieces of any size.
 class CopyReader {
  public:
-  void feed(std::string_view bytes) { buffer_.append(bytes); }
+  void feed(std::string_view bytes);
   /// Nullopt where more is needed. Throws HostProtocol for what is no stream of ours, and for a path that leads
-  /// elsewhere.
+  /// elsewhere. The record's `bytes` are there until more is fed.
   std::optional<CopyRecord> next();
 
  private:
-  std::string buffer_;  // less than a record, once next() has said nullopt
+  std::string buffer_;     // less than a record, once next() has said nullopt
+  std::size_t taken_ = 0;  // of it
 };
 
 /// Adds so many zeros.

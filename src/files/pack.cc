@@ -199,7 +199,8 @@ class Pack::Walk {
 
   /// Of what the other end has already only the hash is wanted, if it is the same; else from the beginning.
   void catch_up(std::string& stream) {
-    const std::string piece = read_piece(resume_ - offset_);
+    std::string piece(at_once(resume_ - offset_), '\0');
+    piece.resize(read_into(piece));
     hash_->update(piece);
     offset_ += static_cast<std::int64_t>(piece.size());
     worked_ += static_cast<std::int64_t>(piece.size());
@@ -214,17 +215,19 @@ class Pack::Walk {
     append(stream, head_);
   }
 
-  std::string read_piece(std::int64_t most) {
-    std::string piece(static_cast<std::size_t>(std::min<std::int64_t>(most, max_copy_bytes)), '\0');
+  static std::size_t at_once(std::int64_t most) {
+    return static_cast<std::size_t>(std::min<std::int64_t>(most, max_copy_bytes));
+  }
+
+  std::size_t read_into(std::span<char> place) {
     ssize_t size = 0;
     do {
-      size = ::pread(file_.get(), piece.data(), piece.size(), offset_);
+      size = ::pread(file_.get(), place.data(), place.size(), offset_);
     } while (size < 0 && errno == EINTR);
     if (size < 0) {
       throw os_error("cannot read", errno, full(path_));
     }
-    piece.resize(static_cast<std::size_t>(size));
-    return piece;
+    return static_cast<std::size_t>(size);
   }
 
   void go_on_in_file(std::string& stream) {
@@ -241,11 +244,11 @@ class Pack::Walk {
     }
     std::int64_t hole = ::lseek(file_.get(), offset_, SEEK_HOLE);
     hole = hole <= offset_ ? size_ : std::min(hole, size_);
-    std::string piece = offset_ < size_ ? read_piece(hole - offset_) : "";
-    if (!piece.empty()) {
+    const auto read = [this](std::span<char> place) { return read_into(place); };
+    if (const std::string_view piece = append_bytes(stream, at_once(offset_ < size_ ? hole - offset_ : 0), read);
+        !piece.empty()) {
       hash_->update(piece);
       offset_ += static_cast<std::int64_t>(piece.size());
-      append(stream, {.kind = CopyRecord::Kind::bytes, .text = std::move(piece)});
     } else {
       append(stream, {.kind = CopyRecord::Kind::end, .text = hash_->finish()});
       file_.reset();

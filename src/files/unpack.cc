@@ -88,7 +88,7 @@ class Unpack::Work {
       case Kind::link: make_link(record); break;
       case Kind::skipped: ++result_.skipped; break;
       case Kind::file: begin_file(record); break;
-      case Kind::bytes: add_bytes(record.text); break;
+      case Kind::bytes: add_bytes(record.bytes); break;
       case Kind::hole: add_hole(record.size); break;
       case Kind::end: end_file(record.text); break;
       case Kind::done: end_all(); break;

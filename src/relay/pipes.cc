@@ -1,13 +1,10 @@
 #include "relay/pipes.h"
 
-#include <sys/socket.h>
-
-#include <cerrno>
 #include <vector>
 
 #include "base/digest.h"
 #include "base/error.h"
-#include "transports/unix.h"
+#include "relay/memory_pipe.h"
 
 namespace rex::relay {
 
@@ -49,13 +46,9 @@ std::unique_ptr<Transport> Pipes::open_before(std::uint64_t client, const std::s
 
 std::unique_ptr<Transport> Pipes::open(const rpc::Connection& client, const std::string& ticket) {
   if (const auto expected = expected_.find(std::pair(client.number(), ticket)); expected != expected_.end()) {
-    int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-      throw os_error("cannot make a socket pair", errno);
-    }
-    std::unique_ptr<Transport> ours = transports::over_socket(client.executor(), Fd(ends[0]));
-    expected->second(transports::over_socket(client.executor(), Fd(ends[1])));
-    return ours;
+    auto [ours, theirs] = make_memory_pipe(client.executor());
+    expected->second(std::move(theirs));
+    return std::move(ours);
   }
   std::unique_ptr<Transport> pipe = open_before(client.number(), ticket);
   if (!pipe) {

@@ -46,17 +46,28 @@ struct Streams::Stream {
   Stream& operator=(const Stream&) = delete;
   ~Stream() { wipe(inbox); }
 
-  /// What it was moved from may have held a secret.
   void append(std::string_view bytes) {
     if (inbox.size() + bytes.size() > inbox.capacity()) {
+      make_room(bytes.size());
+    }
+    inbox += bytes;
+  }
+
+  /// What it was moved from may have held a secret.
+  void make_room(std::size_t bytes) {
+    const std::size_t waiting = inbox.size() - taken;
+    if (waiting <= taken && waiting + bytes <= inbox.capacity()) {
+      std::memcpy(inbox.data(), inbox.data() + taken, waiting);
+      explicit_bzero(inbox.data() + taken, waiting);
+      inbox.resize(waiting);
+    } else {
       std::string moved;
-      moved.reserve(std::max(2 * (inbox.size() - taken + bytes.size()), smallest_inbox));
+      moved.reserve(std::max(2 * (waiting + bytes), smallest_inbox));
       moved.append(inbox, taken);
       wipe(inbox);
       inbox = std::move(moved);
-      taken = 0;
     }
-    inbox += bytes;
+    taken = 0;
   }
 
   std::string inbox;  // bytes before `taken` are read; at most stream_window

@@ -18,7 +18,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::size_t kept_bytes = 1u << 20;  // capacity an idle output may keep
+constexpr std::size_t kept_bytes = 1u << 20;     // capacity an idle output may keep
+constexpr std::size_t sent_at_once = 64u << 10;  // taken out before the rest has been sent
 
 /// Overwritten, as it may have held a secret.
 void forget_sent(std::string& output, std::size_t& sent) {
@@ -226,7 +227,7 @@ Task<> Connection::drain(Self self) {
       lose(error.message());
       break;
     }
-    if (sent_ > kept_bytes && sent_ > output_.size() / 2) {
+    if (sent_ > sent_at_once && sent_ > output_.size() / 2) {
       forget_sent(output_, sent_);
     }
     drained_.notify();

@@ -25,11 +25,13 @@ def seconds_of(action):
     return time.perf_counter() - begin
 
 
-def in_turns(turns, actions):
-    """{name: median seconds}; what else the machine does slows all alike."""
+def in_turns(turns, actions, before=lambda: None):
+    """{name: median seconds}; what else the machine does slows all alike. Every other turn goes the other way round,
+    as what one has done may make it easier or harder for the next."""
     samples = {name: [] for name in actions}
-    for _ in range(turns):
-        for name, action in actions.items():
+    for turn in range(turns):
+        for name, action in list(actions.items())[:: -1 if turn % 2 else 1]:
+            before()
             samples[name].append(seconds_of(action))
     return {name: statistics.median(each) for name, each in samples.items()}
 
@@ -89,7 +91,12 @@ def bulk(table, server, ssh, folder, megabytes):
         with open(target, "wb") as file:
             subprocess.run([*ssh, f"cat {source}"], check=True, stdout=file)
 
-    took = in_turns(3, {"cat": cat, "copy": lambda: server.call("file/copy", **copy)})
+    # Each makes a new file. What lies there already would give its memory to the one, and not to the other, which puts
+    # a whole new file in its place.
+    def nothing_there():
+        pathlib.Path(target).unlink(missing_ok=True)
+
+    took = in_turns(6, {"cat": cat, "copy": lambda: server.call("file/copy", **copy)}, nothing_there)
     for name, text in (("cat", "`ssh host cat` into a file"), ("copy", "file/copy, verified")):
         table.row(text, f"{megabytes / took[name]:.0f} MB/s")
     table.target("file/copy / `ssh host cat`", took["cat"] / took["copy"], 0.8, "×", at_least=True)

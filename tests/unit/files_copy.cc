@@ -332,7 +332,7 @@ TEST_CASE("[X08] a stream that means to write elsewhere is refused before it doe
       {root, file(std::string("a\0b", 3))},
       {file("evil/")},
       {file("x")},
-      {{.kind = Kind::bytes, .text = "x"}},
+      {{.kind = Kind::bytes, .bytes = "x"}},
       {{}},
       {root, file("a"), file("b")},
       {root, file("a"), {.kind = Kind::end, .text = "wrong"}},

@@ -1,0 +1,111 @@
+#include "relay/memory_pipe.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "base/error.h"
+
+namespace rex::relay {
+namespace {
+
+constexpr std::size_t most_bytes = 256u << 10;
+
+/// One direction.
+struct Way {
+  [[nodiscard]] std::size_t size() const { return bytes.size() - taken; }
+
+  std::string bytes;  // those before `taken` have been read; at most most_bytes
+  std::size_t taken = 0;
+  bool ended = false;   // nothing more is written
+  bool closed = false;  // nobody reads
+  Event changed;
+};
+
+class MemoryTransport final : public Transport {
+ public:
+  MemoryTransport(Executor executor, std::shared_ptr<Way> in, std::shared_ptr<Way> out)
+      : executor_(executor), in_(std::move(in)), out_(std::move(out)) {}
+  ~MemoryTransport() override { MemoryTransport::close(); }
+  MemoryTransport(const MemoryTransport&) = delete;
+  MemoryTransport& operator=(const MemoryTransport&) = delete;
+
+  Task<std::size_t> read_some(std::span<char> buffer) override {
+    const std::shared_ptr<Way> in = in_;
+    Waiter waiter(executor_);
+    waiter.subscribe(in->changed);
+    while (in->size() == 0 && !in->ended && !in->closed) {
+      co_await waiter.until(never);
+    }
+    const std::size_t n = in->closed ? 0 : std::min(buffer.size(), in->size());
+    std::copy_n(in->bytes.data() + in->taken, n, buffer.data());
+    in->taken += n;
+    if (in->size() == 0) {
+      in->bytes.clear();
+      in->taken = 0;
+    }
+    in->changed.notify();
+    co_return n;
+  }
+
+  std::size_t try_write(std::string_view data) override {
+    if (out_->closed || out_->ended) {
+      throw os_error("cannot write", EPIPE);
+    }
+    const std::size_t n = std::min(data.size(), most_bytes - out_->size());
+    if (out_->bytes.size() + n > most_bytes) {
+      out_->bytes.erase(0, std::exchange(out_->taken, 0));
+    }
+    out_->bytes += data.substr(0, n);
+    out_->changed.notify();
+    return n;
+  }
+
+  Task<> writable() override {
+    const std::shared_ptr<Way> out = out_;
+    Waiter waiter(executor_);
+    waiter.subscribe(out->changed);
+    while (out->size() == most_bytes && !out->ended && !out->closed) {
+      co_await waiter.until(never);
+    }
+  }
+
+  Task<bool> gone() override {
+    const std::shared_ptr<Way> in = in_;
+    const std::shared_ptr<Way> out = out_;
+    Waiter waiter(executor_);
+    waiter.subscribe(in->changed);
+    waiter.subscribe(out->changed);
+    while (!in->closed && !out->closed) {
+      co_await waiter.until(never);
+    }
+    co_return !in->closed;
+  }
+
+  void end_output() override {
+    out_->ended = true;
+    out_->changed.notify();
+  }
+
+  void close() override {
+    in_->closed = true;
+    in_->changed.notify();
+    end_output();
+  }
+
+ private:
+  Executor executor_;
+  std::shared_ptr<Way> in_;
+  std::shared_ptr<Way> out_;
+};
+
+}  // namespace
+
+std::pair<std::unique_ptr<Transport>, std::unique_ptr<Transport>> make_memory_pipe(Executor executor) {
+  const auto there = std::make_shared<Way>();
+  const auto back = std::make_shared<Way>();
+  return {std::make_unique<MemoryTransport>(executor, back, there),
+          std::make_unique<MemoryTransport>(executor, there, back)};
+}
+
+}  // namespace rex::relay
