@@ -40,6 +40,19 @@ void write_all(int fd, std::string_view data, std::string_view what) {
   }
 }
 
+bool write_at(int fd, std::string_view data, std::int64_t place) {
+  while (!data.empty()) {
+    const ssize_t n = ::pwrite(fd, data.data(), data.size(), place);
+    if (n >= 0) {
+      data.remove_prefix(static_cast<std::size_t>(n));
+      place += n;
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
 int lock_within(int fd, std::chrono::milliseconds patience) {
   constexpr std::chrono::milliseconds look_again{1};
   const auto deadline = std::chrono::steady_clock::now() + patience;

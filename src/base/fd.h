@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -47,6 +48,9 @@ Pipe make_pipe(int flags = 0);
 
 /// Writes all of `data` to a blocking descriptor, EINTR-safe. Throws OsError.
 void write_all(int fd, std::string_view data, std::string_view what);
+
+/// Writes all of `data` at that place of a file, EINTR-safe. False where it cannot, with errno set.
+bool write_at(int fd, std::string_view data, std::int64_t place);
 
 /// Takes the exclusive flock(2) of an open file, for which it tries again until `patience` has passed. 0, or why not:
 /// EWOULDBLOCK where another one holds it still. Blocks, so it is for a worker.

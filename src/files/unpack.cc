@@ -277,15 +277,15 @@ class Unpack::Work {
   void add_bytes(std::string_view bytes) {
     require_file();
     hash_.update(bytes);
-    while (!bytes.empty()) {
-      const ssize_t size = ::pwrite(file_.get(), bytes.data(), bytes.size(), offset_);
-      if (size < 0 && errno != EINTR) {
-        throw os_error("cannot write", errno, full(head_.path));
-      }
-      const std::int64_t written = std::max<ssize_t>(size, 0);
-      bytes.remove_prefix(static_cast<std::size_t>(written));
-      offset_ += written;
-      result_.bytes += written;
+    if (!write_at(file_.get(), bytes, offset_)) {
+      throw os_error("cannot write", errno, full(head_.path));
+    }
+    constexpr std::int64_t disk_piece = 16 << 20;
+    const std::int64_t begin = offset_ / disk_piece * disk_piece;
+    offset_ += static_cast<std::int64_t>(bytes.size());
+    result_.bytes += static_cast<std::int64_t>(bytes.size());
+    if (offset_ >= begin + disk_piece) {  // on its way, so that there is little to wait for at the end
+      ::sync_file_range(file_.get(), begin, disk_piece, SYNC_FILE_RANGE_WRITE);
     }
   }
 
