@@ -195,13 +195,14 @@ std::string swift_first(std::string ciphers) {
   if (!computes_aes() || std::ranges::find(unsaid_ciphers, ciphers) == std::end(unsaid_ciphers)) {
     return ciphers;
   }
-  std::vector<std::string> each = split(ciphers, ',');
-  std::ranges::stable_partition(each, [](const std::string& cipher) { return cipher.find("-gcm@") != cipher.npos; });
-  std::string ordered;
-  for (const std::string& cipher : each) {
-    ordered += (ordered.empty() ? "" : ",") + cipher;
+  std::string swift;
+  std::string others;
+  for (const std::string& cipher : split(ciphers, ',')) {
+    (cipher.find("-gcm@") != cipher.npos ? swift : others) += cipher + ",";
   }
-  return ordered;
+  swift += others;
+  swift.pop_back();
+  return swift;
 }
 
 }  // namespace
