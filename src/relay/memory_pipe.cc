@@ -13,9 +13,10 @@ constexpr std::size_t most_bytes = 256u << 10;
 
 /// One direction.
 struct Way {
+  /// At most most_bytes.
   [[nodiscard]] std::size_t size() const { return bytes.size() - taken; }
 
-  std::string bytes;  // those before `taken` have been read; at most most_bytes
+  std::string bytes;  // those before `taken` have been read
   std::size_t taken = 0;
   bool ended = false;   // nothing more is written
   bool closed = false;  // nobody reads
@@ -53,8 +54,8 @@ class MemoryTransport final : public Transport {
       throw os_error("cannot write", EPIPE);
     }
     const std::size_t n = std::min(data.size(), most_bytes - out_->size());
-    if (out_->bytes.size() + n > most_bytes) {
-      out_->bytes.erase(0, std::exchange(out_->taken, 0));
+    if (out_->taken >= out_->size()) {
+      out_->bytes.erase(0, std::exchange(out_->taken, 0));  // moves no more than has been read
     }
     out_->bytes += data.substr(0, n);
     out_->changed.notify();

@@ -80,31 +80,38 @@ def round_trip(table, server, program, ssh, turns):
     table.target("what the way adds / the channel's own echo", (took["there"] - took["here"]) / took["echo"], 1.2, "×")
 
 
-def bulk(table, server, ssh, folder, megabytes):
-    source, target = f"{folder}/source", f"{folder}/target"
-    with open(source, "wb") as file:
+def random_file(path, megabytes):
+    with open(path, "wb") as file:
         for _ in range(megabytes):
             file.write(os.urandom(MEGABYTE))
+    return path
+
+
+def bulk(table, server, ssh, folder, megabytes):
+    source, target = random_file(f"{folder}/bulk", megabytes), f"{folder}/target"
     copy = {"from": {"host": "far", "path": source}, "to": {"path": target}, "overwrite": True}
 
     def cat():
         with open(target, "wb") as file:
             subprocess.run([*ssh, f"cat {source}"], check=True, stdout=file)
 
-    # Each makes a new file. What lies there already would give its memory to the one, and not to the other, which puts
-    # a whole new file in its place.
+    # Each makes a new file, of memory that the same third one has just given back: how much a new page costs depends
+    # on who had it before, and by more than the two differ.
     def nothing_there():
         pathlib.Path(target).unlink(missing_ok=True)
+        subprocess.run(["dd", f"if={source}", f"of={target}", "bs=32k", "status=none"], check=True)
+        os.unlink(target)
 
-    took = in_turns(6, {"cat": cat, "copy": lambda: server.call("file/copy", **copy)}, nothing_there)
+    took = in_turns(12, {"cat": cat, "copy": lambda: server.call("file/copy", **copy)}, nothing_there)
     for name, text in (("cat", "`ssh host cat` into a file"), ("copy", "file/copy, verified")):
         table.row(text, f"{megabytes / took[name]:.0f} MB/s")
     table.target("file/copy / `ssh host cat`", took["cat"] / took["copy"], 0.8, "×", at_least=True)
-    return source, target
+    os.unlink(target)
 
 
-def on_the_wire(table, server, program, folder, source, target):
+def on_the_wire(table, server, program, folder, megabytes):
     """A hop whose bytes are counted both ways."""
+    source, target = random_file(f"{folder}/wire", megabytes), f"{folder}/target"
     counted = pathlib.Path(folder) / "bin" / "rex-rpc"  # by its name, what an argv runs is spoken to at once
     counted.write_text(f"#!/bin/bash\ntee >(wc -c >{folder}/up) | {os.path.abspath(program)} | tee >(wc -c >{folder}/down)\n")
     counted.chmod(0o755)
@@ -134,7 +141,8 @@ def far(table, server_of, program, turns, megabytes):
             connecting(table, server, ssh, turns)
             server.call("host/connect", name="far", url="ssh://bench")
             round_trip(table, server, program, ssh, turns * 100)
-            on_the_wire(table, server, program, folder, *bulk(table, server, ssh, folder, megabytes))
+            bulk(table, server, ssh, folder, megabytes * 2 // 5)
+            on_the_wire(table, server, program, folder, megabytes)
         finally:
             server.close()
             machine.close()
