@@ -16,14 +16,10 @@ namespace rex::transports {
 
 namespace {
 
-// Bulk goes through a pipe in a fourth of the turns.
-constexpr int roomy_pipe = 256 * 1024;
-
 class DescriptorTransport final : public Transport {
  public:
-  DescriptorTransport(Executor executor, Fd in, Fd out) : in_(executor, std::move(in)), out_(executor, std::move(out)) {
-    ::fcntl(out_.fd(), F_SETPIPE_SZ, roomy_pipe);  // fails where it is none, or where the user has too many of them
-  }
+  DescriptorTransport(Executor executor, Fd in, Fd out)
+      : in_(executor, std::move(in)), out_(executor, std::move(out)) {}
 
   Task<std::size_t> read_some(std::span<char> buffer) override {
     for (;;) {

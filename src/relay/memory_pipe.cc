@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <string>
 
 #include "base/error.h"
+#include "relay/inbox.h"
 
 namespace rex::relay {
 namespace {
@@ -13,11 +13,7 @@ constexpr std::size_t most_bytes = 256u << 10;
 
 /// One direction.
 struct Way {
-  /// At most most_bytes.
-  [[nodiscard]] std::size_t size() const { return bytes.size() - taken; }
-
-  std::string bytes;  // those before `taken` have been read
-  std::size_t taken = 0;
+  Inbox bytes;          // at most most_bytes
   bool ended = false;   // nothing more is written
   bool closed = false;  // nobody reads
   Event changed;
@@ -35,16 +31,10 @@ class MemoryTransport final : public Transport {
     const std::shared_ptr<Way> in = in_;
     Waiter waiter(executor_);
     waiter.subscribe(in->changed);
-    while (in->size() == 0 && !in->ended && !in->closed) {
+    while (in->bytes.empty() && !in->ended && !in->closed) {
       co_await waiter.until(never);
     }
-    const std::size_t n = in->closed ? 0 : std::min(buffer.size(), in->size());
-    std::copy_n(in->bytes.data() + in->taken, n, buffer.data());
-    in->taken += n;
-    if (in->size() == 0) {
-      in->bytes.clear();
-      in->taken = 0;
-    }
+    const std::size_t n = in->closed ? 0 : in->bytes.take(buffer);
     in->changed.notify();
     co_return n;
   }
@@ -53,11 +43,8 @@ class MemoryTransport final : public Transport {
     if (out_->closed || out_->ended) {
       throw os_error("cannot write", EPIPE);
     }
-    const std::size_t n = std::min(data.size(), most_bytes - out_->size());
-    if (out_->taken >= out_->size()) {
-      out_->bytes.erase(0, std::exchange(out_->taken, 0));  // moves no more than has been read
-    }
-    out_->bytes += data.substr(0, n);
+    const std::size_t n = std::min(data.size(), most_bytes - out_->bytes.size());
+    out_->bytes.append(data.substr(0, n));
     out_->changed.notify();
     return n;
   }
@@ -66,7 +53,7 @@ class MemoryTransport final : public Transport {
     const std::shared_ptr<Way> out = out_;
     Waiter waiter(executor_);
     waiter.subscribe(out->changed);
-    while (out->size() == most_bytes && !out->ended && !out->closed) {
+    while (out->bytes.size() == most_bytes && !out->ended && !out->closed) {
       co_await waiter.until(never);
     }
   }

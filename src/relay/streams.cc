@@ -1,15 +1,12 @@
 #include "relay/streams.h"
 
-#include <strings.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
-#include "base/secret.h"
+#include "relay/inbox.h"
 #include "relay/names.h"
 
 namespace rex::relay {
@@ -21,9 +18,6 @@ namespace {
 // A piece goes out while no more than this waits before it: a ping or a cancel is never behind more.
 constexpr std::size_t max_ahead = 128u << 10;
 constexpr std::size_t piece_bytes = 32u << 10;
-constexpr std::size_t smallest_inbox = 4096;
-// Capacity that an empty inbox may keep.
-constexpr std::size_t kept_inbox = 256u << 10;
 
 constexpr std::string_view open_name = "$/stream/open";
 constexpr std::string_view credit_name = "$/stream/credit";
@@ -41,37 +35,7 @@ std::uint64_t number_of(const json& params, const char* member) {
 }  // namespace
 
 struct Streams::Stream {
-  Stream() = default;
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  ~Stream() { wipe(inbox); }
-
-  void append(std::string_view bytes) {
-    if (inbox.size() + bytes.size() > inbox.capacity()) {
-      make_room(bytes.size());
-    }
-    inbox += bytes;
-  }
-
-  /// What it was moved from may have held a secret.
-  void make_room(std::size_t bytes) {
-    const std::size_t waiting = inbox.size() - taken;
-    if (waiting <= taken && waiting + bytes <= inbox.capacity()) {
-      std::memcpy(inbox.data(), inbox.data() + taken, waiting);
-      explicit_bzero(inbox.data() + taken, waiting);
-      inbox.resize(waiting);
-    } else {
-      std::string moved;
-      moved.reserve(std::max(2 * (waiting + bytes), smallest_inbox));
-      moved.append(inbox, taken);
-      wipe(inbox);
-      inbox = std::move(moved);
-    }
-    taken = 0;
-  }
-
-  std::string inbox;  // bytes before `taken` are read; at most stream_window
-  std::size_t taken = 0;
+  Inbox inbox;           // at most stream_window
   std::size_t owed = 0;  // credit for what was read, not given back yet
   std::size_t credit = stream_window;
   bool input_ended = false;   // by the peer
@@ -94,23 +58,13 @@ class Streams::StreamTransport : public Transport {
     const std::uint64_t id = id_;
     Waiter waiter(executor_);
     waiter.subscribe(stream->changed);
-    while (stream->taken == stream->inbox.size() && !stream->input_ended && !stream->over && !stream->closed) {
+    while (stream->inbox.empty() && !stream->input_ended && !stream->over && !stream->closed) {
       co_await waiter.until(never);
     }
-    const std::size_t n = stream->closed ? 0 : std::min(buffer.size(), stream->inbox.size() - stream->taken);
+    const std::size_t n = stream->closed ? 0 : stream->inbox.take(buffer);
     if (n > 0) {
-      std::memcpy(buffer.data(), stream->inbox.data() + stream->taken, n);
-      explicit_bzero(stream->inbox.data() + stream->taken, n);  // it may have been a secret
-      stream->taken += n;
-      if (stream->taken == stream->inbox.size()) {
-        stream->inbox.clear();
-        stream->taken = 0;
-        if (stream->inbox.capacity() > kept_inbox) {
-          stream->inbox.shrink_to_fit();
-        }
-        if (stream->over) {
-          stream->changed.notify();  // gone() waits for what was still to be read
-        }
+      if (stream->inbox.empty() && stream->over) {
+        stream->changed.notify();  // gone() waits for what was still to be read
       }
       give_back(streams, *stream, id, n);
     }
@@ -256,11 +210,11 @@ void Streams::data(std::uint64_t id, std::string_view bytes) {
     return;  // it was under way when we closed the stream
   }
   Stream& stream = *found->second;
-  if (stream.inbox.size() - stream.taken + stream.owed + bytes.size() > stream_window || stream.input_ended) {
+  if (stream.inbox.size() + stream.owed + bytes.size() > stream_window || stream.input_ended) {
     connection_.close("the peer sent more into a stream than it may");
     return;
   }
-  stream.append(bytes);
+  stream.inbox.append(bytes);
   stream.changed.notify();
 }
 

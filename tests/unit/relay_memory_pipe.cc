@@ -95,13 +95,33 @@ TEST_CASE("A closed memory pipe: what was written is read, then its end; what is
   CHECK_THROWS_AS(rig.one->try_write("x"), Error);
 }
 
-TEST_CASE("Closing a memory pipe ends the waits at both its ends, and so does destroying it") {
-  Rig rig;
-  std::string ignored;
-  rex::spawn(rig.loop.get_executor(), read_to_end(*rig.one, 10, ignored));
-  rex::spawn(rig.loop.get_executor(), read_to_end(*rig.other, 10, ignored));
-  rig.loop.poll();
-  rig.one.reset();
-  rig.loop.run();  // would not come back
-  CHECK(ignored.empty());
+TEST_CASE("Closing a memory pipe ends the reads at both its ends, and so does destroying it") {
+  for (const bool destroyed : {false, true}) {
+    Rig rig;
+    std::string ignored;
+    rex::spawn(rig.loop.get_executor(), read_to_end(*rig.one, 10, ignored));
+    rex::spawn(rig.loop.get_executor(), read_to_end(*rig.other, 10, ignored));
+    rig.loop.poll();
+    if (destroyed) {
+      rig.one.reset();
+    } else {
+      rig.one->close();
+    }
+    rig.loop.run();  // would not come back
+    CHECK(ignored.empty());
+  }
+}
+
+TEST_CASE("Whoever waits for room in a memory pipe is told that nobody reads any more") {
+  for (const bool by_writer : {false, true}) {
+    Rig rig;
+    std::exception_ptr failure;
+    rex::spawn(rig.loop.get_executor(), write_and_end(*rig.one, numbered(2 * most_bytes)),
+               [&failure](std::exception_ptr its) { failure = std::move(its); });
+    rig.loop.poll();
+    CHECK(failure == nullptr);
+    (by_writer ? rig.one : rig.other)->close();
+    rig.loop.run();  // would not come back
+    CHECK(failure != nullptr);
+  }
 }
