@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -41,8 +42,11 @@ void write_all(int fd, std::string_view data, std::string_view what) {
 }
 
 bool write_at(int fd, std::string_view data, std::int64_t place) {
+  // For a large piece the kernel takes large blocks of memory, which are those that a virtual machine has given back to
+  // its host: to have them again took as long as the rest of a copy (32 KiB: 0.34 s of 300 MB, 256 KiB: 0.7 s).
+  constexpr std::size_t piece = 32u << 10;
   while (!data.empty()) {
-    const ssize_t n = ::pwrite(fd, data.data(), data.size(), place);
+    const ssize_t n = ::pwrite(fd, data.data(), std::min(data.size(), piece), place);
     if (n >= 0) {
       data.remove_prefix(static_cast<std::size_t>(n));
       place += n;
@@ -51,6 +55,14 @@ bool write_at(int fd, std::string_view data, std::int64_t place) {
     }
   }
   return true;
+}
+
+void begin_to_sync(int fd, std::int64_t before, std::int64_t after) {
+  constexpr std::int64_t stretch = 16 << 20;
+  const std::int64_t begin = before / stretch * stretch;
+  if (const std::int64_t end = after / stretch * stretch; end > begin) {
+    ::sync_file_range(fd, begin, end - begin, SYNC_FILE_RANGE_WRITE);
+  }
 }
 
 int lock_within(int fd, std::chrono::milliseconds patience) {

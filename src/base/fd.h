@@ -52,6 +52,11 @@ void write_all(int fd, std::string_view data, std::string_view what);
 /// Writes all of `data` at that place of a file, EINTR-safe. False where it cannot, with errno set.
 bool write_at(int fd, std::string_view data, std::int64_t place);
 
+/// For one who writes a file from its beginning, of which `after` bytes are written now where `before` were: sends
+/// whole stretches on their way to the disk, so that there is little to wait for at the end. A hint, which does not
+/// fail.
+void begin_to_sync(int fd, std::int64_t before, std::int64_t after);
+
 /// Takes the exclusive flock(2) of an open file, for which it tries again until `patience` has passed. 0, or why not:
 /// EWOULDBLOCK where another one holds it still. Blocks, so it is for a worker.
 int lock_within(int fd, std::chrono::milliseconds patience);

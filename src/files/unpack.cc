@@ -280,13 +280,9 @@ class Unpack::Work {
     if (!write_at(file_.get(), bytes, offset_)) {
       throw os_error("cannot write", errno, full(head_.path));
     }
-    constexpr std::int64_t disk_piece = 16 << 20;
-    const std::int64_t begin = offset_ / disk_piece * disk_piece;
-    offset_ += static_cast<std::int64_t>(bytes.size());
+    const std::int64_t before = std::exchange(offset_, offset_ + static_cast<std::int64_t>(bytes.size()));
     result_.bytes += static_cast<std::int64_t>(bytes.size());
-    if (offset_ >= begin + disk_piece) {  // on its way, so that there is little to wait for at the end
-      ::sync_file_range(file_.get(), begin, disk_piece, SYNC_FILE_RANGE_WRITE);
-    }
+    begin_to_sync(file_.get(), before, offset_);
   }
 
   void add_hole(std::int64_t size) {
@@ -348,7 +344,10 @@ class Unpack::Work {
     if (!base_) {
       throw broken("nothing in it");
     }
-    ::syncfs(root_ ? root_.get() : base_.get());  // once, not for every file
+    // Once, not for every file.
+    if (::syncfs(root_ ? root_.get() : base_.get()) != 0 && errno != ENOSYS) {
+      throw os_error("cannot write", errno, options_.path);
+    }
     done_ = true;
   }
 

@@ -1,10 +1,13 @@
 // Copying a tree as a stream: what arrives is what was sent, however the stream is cut, and nothing is written
 // elsewhere.
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <utility>
 
 #include "base/digest.h"
 #include "files/copy_stream.h"
@@ -15,6 +18,16 @@
 
 using namespace rex;
 using namespace rex::files;
+
+/// What the disk says of all that it was given, in the place of libc's.
+static int disk_error = 0;
+extern "C" int syncfs(int fd) noexcept {
+  if (disk_error != 0) {
+    errno = disk_error;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_syncfs, fd));
+}
 
 namespace {
 
@@ -369,5 +382,24 @@ TEST_CASE("[X08] a stream that means to write elsewhere is refused before it doe
       Unpack unpack({.path = dir / "fuzzed", .overwrite = true});
       unpack.write(bad);
     });
+  }
+}
+
+TEST_CASE("A copy whose bytes do not reach the disk has failed, and says why") {
+  const TempDir directory;
+  put(directory / "from", "text");
+  for (const auto& [error, fails] : {std::pair(EIO, true), std::pair(ENOSPC, true), std::pair(ENOSYS, false)}) {
+    CAPTURE(error);
+    const std::string stream = packed({.path = directory / "from"});
+    Unpack unpack({.path = directory / "to", .overwrite = true});
+    disk_error = error;
+    if (fails) {
+      CHECK_THROWS_AS(unpack.write(stream), Error);
+    } else {
+      CHECK_NOTHROW(unpack.write(stream));
+    }
+    disk_error = 0;
+    CHECK(unpack.done() == !fails);
+    CHECK(unpack.touched());
   }
 }
