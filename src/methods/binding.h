@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/error.h"
 #include "base/secret.h"
 #include "methods/key_store.h"
 #include "methods/keys.h"
@@ -48,6 +49,16 @@ Task<Answer> answer(Handler handler, nlohmann::json params, rpc::Call& call) {
   } else {
     const typename M::Result result = co_await handler(std::move(typed), call);
     co_return wire::write(result);
+  }
+}
+
+/// What `host` has answered to a request of ours. Throws HostProtocol for what is no such result.
+template <class Result>
+Result read_answer(rpc::Result answer, const std::string& host) {
+  try {
+    return wire::read_result<Result>(std::move(answer).tree());
+  } catch (const Error& error) {
+    throw Error(Fault::HostProtocol, error.message()).executed(Executed::unknown).with("host", host);
   }
 }
 

@@ -23,7 +23,7 @@ constexpr Milliseconds between_progress{250};
 /// One of the two requests of a copy, and the pipe that it opens.
 struct End {
   std::unique_ptr<Transport> pipe;
-  std::optional<nlohmann::json> answer;
+  std::optional<rpc::Result> answer;
   std::exception_ptr failure;
 
   [[nodiscard]] bool is_over() const { return answer || failure; }
@@ -45,8 +45,7 @@ struct Copying {
 };
 
 Task<> ask(rpc::Service& router, std::string method, nlohmann::json params, rpc::Call& call, End& end) {
-  rpc::Result answer = co_await router.call(std::move(method), std::move(params), call);
-  end.answer = std::move(answer).tree();
+  end.answer = co_await router.call(std::move(method), std::move(params), call);
 }
 
 /// The other way goes only what the destination has already.
@@ -121,6 +120,9 @@ Task<wire::FileCopyResult> Copies::copy(wire::FileCopyParams params, rpc::Call& 
   const auto copying = std::make_shared<Copying>(executor);
   const auto take = [copying](End& end) {
     return [copying, &end](std::unique_ptr<Transport> pipe) {
+      if (end.pipe) {  // and somebody may be waiting at it
+        throw Error(Fault::NotPermitted, "an end of a copy has one pipe");
+      }
       end.pipe = std::move(pipe);
       copying->waiter.wake();
     };
@@ -190,14 +192,9 @@ Task<wire::FileCopyResult> Copies::copy(wire::FileCopyParams params, rpc::Call& 
       throw Error(error).executed(executed);
     }
   }
-  const nlohmann::json& received = *copying->destination.answer;
-  wire::FileCopyResult result;
-  result.files = received.at("files").get<std::int64_t>();
-  result.bytes = received.at("bytes").get<std::int64_t>();
-  result.skipped = received.at("skipped").get<std::int64_t>();
-  result.hash = received.at("hash").get<std::string>();
-  if (params.resume) {
-    result.kept = received.at("kept").get<std::int64_t>();
+  auto result = read_answer<wire::FileCopyResult>(std::move(*copying->destination.answer), receive.host);
+  if (!params.resume) {
+    result.kept.reset();
   }
   co_return result;
 }

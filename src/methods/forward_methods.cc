@@ -122,9 +122,9 @@ Task<wire::ForwardOpenResult> Forwards::open(wire::ForwardOpenParams params, rpc
       {"address", forward->listen.address}, {"ticket", forward->ticket->text()}, {"host", forward->listen.host}};
   try {
     rpc::Result answer = co_await router_.call("forward/listen", std::move(request), call);
-    const nlohmann::json end = std::move(answer).tree();
-    forward->far_end = end.at("forward").get<std::string>();
-    forward->listen.address = end.at("address").get<std::string>();
+    auto end = read_answer<wire::ForwardOpenResult>(std::move(answer), forward->listen.host);
+    forward->far_end = std::move(end.forward);
+    forward->listen.address = std::move(end.address);
   } catch (...) {
     self->end(forward);
     throw;
