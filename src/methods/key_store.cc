@@ -279,7 +279,11 @@ Known what_is_kept(Fd file, const wire::Key& key, const std::string& digest, con
   if (response->error) {
     return Answer(std::move(*response->error));
   }
-  return Answer(rpc::Result::written(std::move(response->result_text)).tree());
+  try {
+    return Answer(rpc::Result::written(std::move(response->result_text)).tree());
+  } catch (const Error&) {
+    throw interrupted(key);
+  }
 }
 
 Known claim(const std::string& directory, const wire::Key& key, const std::string& digest) {

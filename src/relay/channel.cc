@@ -172,8 +172,13 @@ Task<rpc::Result> Channel::forward(std::string method, json params, std::string 
     holdings_.disconnected(let_go);  // what was asked for just before has been answered meanwhile
   }
   if (lasts && number == number_) {
-    std::string told = result;
-    keep(method, rest, std::move(asked), rpc::Result::written(std::move(told)).tree(connection->limits()));
+    json told;
+    try {
+      told = rpc::Result::written(result).tree(connection->limits());
+    } catch (const Error& error) {
+      throw rewritten(error, name_);
+    }
+    keep(method, rest, std::move(asked), told);
   }
   co_return rpc::Result::written(rewritten(result, name_, number));
 }

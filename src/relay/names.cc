@@ -94,7 +94,7 @@ class TextRewriter {
     if (key_ == "host") {
       const std::size_t begin = in_.offset();
       const bool is_path = first == '"' && in_.read_string(value_);
-      if (!is_path) {
+      if (!is_path && !in_.at_end()) {
         in_.skip_value();
       }
       replace(begin, is_path ? host_behind(name_, value_) : name_);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/secret.h"
 #include "rpc/batch.h"
 
 namespace rex::rpc {
@@ -28,6 +29,15 @@ std::string new_incident() {
   char text[9];
   std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(random()));
   return text;
+}
+
+/// In the place of an answer in which something is not taken.
+Response no_answer(const Invalid& invalid) {
+  Response response;
+  response.id = invalid.id;
+  response.error = Error(Fault::HostProtocol, "an answer that is not taken here: " + invalid.error.message())
+                       .executed(Executed::unknown);
+  return response;
 }
 
 }  // namespace
@@ -177,13 +187,15 @@ void Connection::take_message(Message message, const std::shared_ptr<Batch>& bat
     }
   } else if (auto* response = std::get_if<Response>(&message)) {
     take_response(std::move(*response));
+  } else if (const auto& invalid = std::get<Invalid>(message); invalid.is_answer && outgoing_.contains(invalid.id)) {
+    take_response(no_answer(invalid));
   } else {
     if (batch) {
       batch->expect_one();
     }
-    const auto& invalid = std::get<Invalid>(message);
     answer(batch, slot, {error_message(invalid.id, invalid.error), invalid.id});
-    if (invalid.error.fault() == Fault::LimitExceeded) {
+    const Fault fault = invalid.error.fault();
+    if (fault == Fault::LimitExceeded || fault == Fault::ParseError) {
       miss_answers(invalid.error);
     }
   }
@@ -305,7 +317,7 @@ void Connection::lose(std::string_view reason) {
   }
   closed_ = true;
   close_reason_ = reason;
-  output_.clear();
+  wipe(output_);
   sent_ = 0;
   transport_->close();
   wake_outgoing();

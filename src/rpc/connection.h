@@ -97,7 +97,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Sends a notification. Dropped silently once closed. Never waits; see unsent_bytes().
   void notify(std::string_view method, const nlohmann::json& params);
   /// Sends a request and waits for its answer. Throws the peer's error as it came, HostLost when the stream ends, or
-  /// LimitExceeded `frameBytes` for a request that the peer would not read.
+  /// LimitExceeded `frameBytes` for a request that the peer would not read, HostProtocol for an answer that is none.
   /// A wish to `cancel` is passed on, and the answer waited for: it says what became of the request.
   Task<nlohmann::json> call(std::string method, nlohmann::json params, Cancel* cancel = nullptr);
   /// As call(), with the result as the peer wrote it.

@@ -98,11 +98,11 @@ Task<std::string> Connection::call_for_text(std::string method, json params, Can
     throw Error(Fault::HostLost, "the connection ended before the answer").executed(Executed::unknown);
   }
   Response& response = *outgoing.response;
-  if (!response.well_formed) {
-    throw Error(Fault::HostProtocol, "an answer that is neither a result nor an error").executed(Executed::unknown);
-  }
   if (response.error) {
     throw std::move(*response.error);
+  }
+  if (!response.well_formed) {
+    throw Error(Fault::HostProtocol, "an answer that is neither a result nor an error").executed(Executed::unknown);
   }
   co_return std::move(response.result_text);
 }
@@ -233,7 +233,9 @@ Task<> Connection::drain(Self self) {
     drained_.notify();
   }
   draining_ = false;
-  flush();
+  if (!closed_) {
+    forget_sent(output_, sent_);
+  }
   drained_.notify();
 }
 

@@ -238,7 +238,8 @@ class Reader {
     return true;
   }
 
-  /// Where the extent of the member called text_ is to be noted; null for all but three of a message's.
+  /// Where the extent of the member called text_ is to be noted; null for all but three of a message's. Notes what kind
+  /// of message it makes it.
   std::string_view* envelope_span() {
     if (!in_envelope() || document_.passages.empty() || (is_batch() && levels_.front().count > limits_.batch)) {
       return nullptr;
@@ -248,8 +249,11 @@ class Reader {
       return &passage.params;
     }
     if (text_ == "result") {
+      passage.answers = true;
       return &passage.result;
     }
+    passage.asks = passage.asks || text_ == "method";
+    passage.answers = passage.answers || text_ == "error";
     if (text_ != "id") {
       return nullptr;
     }

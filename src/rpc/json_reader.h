@@ -17,6 +17,8 @@ struct Passage {
   std::string_view id;           // the member as written; empty if absent, or given twice
   std::string_view params;       // likewise
   std::string_view result;       // likewise
+  bool asks = false;             // there is a member `method`
+  bool answers = false;          // there is a member `result` or `error`
   std::optional<Error> refused;  // a duplicate key, or something beyond a limit: its tree is incomplete
 };
 

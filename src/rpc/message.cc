@@ -1,9 +1,11 @@
 #include "rpc/message.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "base/encoding.h"
+#include "base/secret.h"
 #include "rpc/json_reader.h"
 #include "rpc/json_text.h"
 
@@ -75,7 +77,7 @@ Message message_of(json& object, Passage& passage, const Limits& limits) {
   const bool echo = is_id(passage.id, limits);
   const std::string id(echo ? passage.id : "null");
   if (passage.refused) {
-    return Invalid{id, std::move(*passage.refused)};
+    return Invalid{id, std::move(*passage.refused), passage.answers && !passage.asks};
   }
   if (!object.is_object()) {
     return Invalid{id, invalid_request("a message is an object", "notAnObject")};
@@ -223,7 +225,11 @@ json Result::tree(const Limits& limits) && {
   if (auto* tree = std::get_if<json>(&value_)) {
     return std::move(*tree);
   }
-  Document document = read_json(std::get<std::string>(value_), limits);
+  Limits own = limits;
+  own.batch = SIZE_MAX;  // an array of its own is none of messages
+  auto& text = std::get<std::string>(value_);
+  const Wiper wiper(&text);  // it may have held a secret
+  Document document = read_json(text, own);
   const bool sound = !document.refused && std::ranges::none_of(document.passages, [](const Passage& passage) {
     return passage.refused.has_value();
   });

@@ -38,7 +38,8 @@ class Result {
   /// `json` has been read as a part of a message.
   static Result written(std::string json);
 
-  /// Throws HostProtocol for a text that is JSON and yet none that is taken here: with two equal keys.
+  /// Throws HostProtocol for a text that is JSON and yet none that is taken here: with two equal keys, say. A text is
+  /// wiped.
   [[nodiscard]] nlohmann::json tree(const Limits& limits = {}) &&;
   void append_to(std::string& out) const;
 
@@ -52,6 +53,8 @@ class Result {
 struct Invalid {
   std::string id = "null";
   Error error;
+  bool is_answer =
+      false;  // by its members, with something in it that is not taken: whoever waits is told, not the peer
 };
 
 using Message = std::variant<Request, Response, Invalid>;

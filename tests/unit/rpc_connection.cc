@@ -1,6 +1,7 @@
 // One connection, end to end: every request gets exactly one answer, control never waits, and the stream's end is told
 // from the client's wish.
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -451,6 +452,91 @@ TEST_CASE("Nobody waits for an answer that cannot be read", "[F22][R11]") {
     CHECK(peer.connection->lost_an_answer());
     CHECK(peer.connection->close_reason().find(result.is_string() ? "frameBytes" : "jsonValues") != std::string::npos);
   }
+}
+
+TEST_CASE("An answer in which something is not taken is an answer to whoever asked, and to nobody else", "[R11]") {
+  const std::string refused[] = {
+      R"("result":1,"result":2)",
+      R"("error":{"code":1,"message":"m","data":{"a":1,"a":2}})",
+      R"("result":)" + std::string(1100, '1'),
+  };
+  for (const std::string& members : refused) {
+    CAPTURE(members.substr(0, 60));
+    Server server;
+    Client peer(server);
+    peer.send_framed(request("1", "ask"));
+    const std::string id = peer.json_answer().at("id").dump();
+    peer.send_framed(R"({"jsonrpc":"2.0","id":)" + id + "," + members + "}");
+    const json told = peer.json_answer();  // nothing comes before it: what we said of our own number might be taken
+    CHECK(told.at("id") == 1);
+    CHECK(told.at("error").at("code") == 1306);
+    CHECK(told.at("error").at("data").at("executed") == "unknown");
+    CHECK(peer.alive());
+    CHECK(peer.ask(R"({"jsonrpc":"2.0","id":77,)" + members + "}").at("id") == 77);  // as nobody waited
+  }
+}
+
+TEST_CASE("Nobody waits for an answer that is not JSON", "[R11]") {
+  Server server;
+  Client peer(server);
+  CHECK(peer.ask("{").at("error").at("code") == -32700);
+  CHECK(peer.alive());  // as nobody waited
+
+  peer.send_framed(request("1", "ask"));
+  const std::string id = peer.json_answer().at("id").dump();
+  peer.send_framed(R"({"jsonrpc":"2.0","id":)" + id + R"(,"result":"\ud800"})");
+  CHECK(peer.json_answer().at("error").at("code") == -32700);
+  peer.until_finished();
+  peer.until([&] { return peer.connection->in_flight() == 0; });
+  CHECK(peer.connection->lost_an_answer());
+}
+
+TEST_CASE("What has been sent leaves no copy, also where the peer took its time", "[R11]") {
+  struct Slow : Transport {
+    explicit Slow(Executor its_executor) : executor(its_executor) {}
+    Task<std::size_t> read_some(std::span<char>) override { co_return co_await ended(); }
+    std::size_t try_write(std::string_view data) override {
+      if (std::exchange(takes, true)) {
+        last = data;
+        return data.size();
+      }
+      return 0;
+    }
+    Task<> writable() override { co_return; }
+    Task<bool> gone() override { co_return co_await ended() != 0; }
+    void end_output() override {}
+    void close() override {
+      closed = true;
+      changed.notify();
+    }
+    Task<std::size_t> ended() {
+      Waiter waiter(executor);
+      waiter.subscribe(changed);
+      while (!closed) {
+        co_await waiter.until(never);
+      }
+      co_return 0;
+    }
+    Executor executor;
+    Event changed;
+    bool closed = false;
+    bool takes = false;
+    std::string_view last;
+  };
+  Server server;
+  Loop loop{1};
+  auto slow = std::make_unique<Slow>(loop.get_executor());
+  const Slow& seen = *slow;
+  const auto connection =
+      std::make_shared<Connection>(loop.get_executor(), std::move(slow), server.router, Connection::Options{});
+  spawn(loop.get_executor(), connection->run());
+  connection->notify("note", json{{"secret", "hunter2"}});
+  loop.poll();
+  REQUIRE(connection->unsent_bytes() == 0);
+  CHECK(std::ranges::count(seen.last, '\0') == std::ssize(seen.last));  // where it lay
+  connection->close("the test is over");
+  loop.restart();
+  loop.run();
 }
 
 TEST_CASE("The base protocol's order is kept", "[R16]") {
