@@ -346,7 +346,7 @@ class Unpack::Work {
     }
     // Once, not for every file.
     if (::syncfs(root_ ? root_.get() : base_.get()) != 0 && errno != ENOSYS) {
-      throw os_error("cannot write", errno, options_.path);
+      throw os_error("cannot put onto the disk", errno, options_.path);
     }
     done_ = true;
   }

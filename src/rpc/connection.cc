@@ -73,6 +73,7 @@ Task<> Connection::run() {
     }
     const std::size_t n = co_await read(buffer);
     if (n == 0) {
+      input_ended_ = true;
       decoder_.end_of_input();
       take({});
       break;
@@ -187,7 +188,7 @@ void Connection::take_message(Message message, const std::shared_ptr<Batch>& bat
     }
   } else if (auto* response = std::get_if<Response>(&message)) {
     take_response(std::move(*response));
-  } else if (const auto& invalid = std::get<Invalid>(message); invalid.is_answer && outgoing_.contains(invalid.id)) {
+  } else if (const auto& invalid = std::get<Invalid>(message); invalid.is_answer && invalid.id != "null") {
     take_response(no_answer(invalid));
   } else {
     if (batch) {
@@ -195,7 +196,7 @@ void Connection::take_message(Message message, const std::shared_ptr<Batch>& bat
     }
     answer(batch, slot, {error_message(invalid.id, invalid.error), invalid.id});
     const Fault fault = invalid.error.fault();
-    if (fault == Fault::LimitExceeded || fault == Fault::ParseError) {
+    if (fault == Fault::LimitExceeded || fault == Fault::ParseError || invalid.is_answer) {
       miss_answers(invalid.error);
     }
   }

@@ -125,7 +125,7 @@ void Connection::take_response(Response response) {
 /// Whoever waits for an answer that was stepped over would wait for ever.
 void Connection::miss_answers(const Error& unreadable) {
   const auto waits = [](const auto& each) { return !each.second->response; };
-  if (std::ranges::any_of(outgoing_, waits)) {
+  if (!input_ended_ && std::ranges::any_of(outgoing_, waits)) {  // at its end they are all told
     lost_an_answer_ = true;
     close("what may have been an answer could not be read: " + unreadable.message());
   }

@@ -30,7 +30,7 @@ class Reader {
 
   Document read() {
     in_.skip_space();
-    if (!in_.at_end() && in_.peek() != '[') {
+    if (!in_.at_end() && (in_.peek() != '[' || results_ == Results::itself)) {
       document_.passages.emplace_back();
     }
     bool sound = begin_value(&document_.root, nullptr);
@@ -62,7 +62,10 @@ class Reader {
     building_ = false;
   }
 
-  bool is_batch() const { return levels_.front().is_object == false; }
+  bool is_batch() const { return is_batch(levels_.front()); }
+  [[nodiscard]] bool is_batch(const Level& outermost) const {
+    return !outermost.is_object && results_ != Results::itself;
+  }
   /// Whether the innermost container is a message itself, so that its members are the envelope.
   bool in_envelope() const { return levels_.size() == (is_batch() ? 2u : 1u); }
 
@@ -138,7 +141,7 @@ class Reader {
     if (level.span != nullptr) {
       *level.span = in_.since(level.start);
     }
-    if (levels_.empty() && !level.is_object && level.count > limits_.batch && !document_.refused) {
+    if (levels_.empty() && is_batch(level) && level.count > limits_.batch && !document_.refused) {
       document_.refused =
           limit_exceeded("batch", static_cast<std::int64_t>(level.count), static_cast<std::int64_t>(limits_.batch));
     }
@@ -167,7 +170,7 @@ class Reader {
       return closed;
     }
     const Level& level = levels_.back();
-    const bool is_message = levels_.size() == 1;
+    const bool is_message = levels_.size() == 1 && is_batch();
     if (is_message) {
       building_ = level.count <= limits_.batch;
       if (building_) {

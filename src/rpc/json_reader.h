@@ -30,8 +30,8 @@ struct Document {
 };
 
 /// Whether a message's result is wanted as a tree, or its extent alone: then it is null in the tree, and two equal keys
-/// in it are its reader's to find.
-enum class Results : bool { built, passed_over };
+/// in it are its reader's to find. Or the text is such a result itself: one passage, also if it is an array.
+enum class Results { built, passed_over, itself };
 
 /// Never throws for any text. Not nlohmann's own parser, because that takes NUL for the end of the input, lets the last
 /// of two equal keys win, recurses when it copies deep trees, and rounds integers without saying so where it stores

@@ -1,7 +1,6 @@
 #include "rpc/message.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 
 #include "base/encoding.h"
@@ -225,11 +224,9 @@ json Result::tree(const Limits& limits) && {
   if (auto* tree = std::get_if<json>(&value_)) {
     return std::move(*tree);
   }
-  Limits own = limits;
-  own.batch = SIZE_MAX;  // an array of its own is none of messages
   auto& text = std::get<std::string>(value_);
   const Wiper wiper(&text);  // it may have held a secret
-  Document document = read_json(text, own);
+  Document document = read_json(text, limits, Results::itself);
   const bool sound = !document.refused && std::ranges::none_of(document.passages, [](const Passage& passage) {
     return passage.refused.has_value();
   });

@@ -53,8 +53,7 @@ class Result {
 struct Invalid {
   std::string id = "null";
   Error error;
-  bool is_answer =
-      false;  // by its members, with something in it that is not taken: whoever waits is told, not the peer
+  bool is_answer = false;  // by its members, with something in it that is not taken
 };
 
 using Message = std::variant<Request, Response, Invalid>;

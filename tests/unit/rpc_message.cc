@@ -199,6 +199,7 @@ TEST_CASE("An answer's result is had as it was written, or as a tree", "[J16]") 
   CHECK(Result::written(written).tree() == json::parse(written));
   CHECK(Result::written("null").tree().is_null());
   CHECK(Result::written(json(std::vector<int>(2000, 0)).dump()).tree().size() == 2000);  // it is no batch
+  CHECK_THROWS_AS(Result::written(R"([{"a":1,"a":2},{"b":1}])").tree(), Error);
   CHECK_THROWS_AS(Result::written(R"({"a":1,"a":2})").tree(), Error);
 }
 

@@ -37,7 +37,7 @@ struct Ends : rpc::Service {
         refusal = error.fault();
       }
     }
-    co_return received;
+    co_return rpc::Result::written(received);
   }
   void notification(std::string, json, const std::shared_ptr<rpc::Connection>&) override {}
 
@@ -46,7 +46,7 @@ struct Ends : rpc::Service {
   std::size_t sent = 0;
   bool opens_again = false;
   std::optional<Fault> refusal;
-  json received{{"files", 1}, {"bytes", 1}, {"skipped", 0}, {"hash", "h"}};
+  std::string received = R"({"files":1,"bytes":1,"skipped":0,"hash":"h"})";
 };
 
 /// A client of the one that executes the copy.
@@ -78,13 +78,10 @@ TEST_CASE("What an end answers is believed where it is what it ought to be") {
   for (const char* const answer :
        {"null", "[]", R"({"files":1})", R"({"files":1e999,"bytes":1,"skipped":0,"hash":"h"})",
         R"({"files":-5,"bytes":1,"skipped":0,"hash":"h"})", R"({"files":1.5,"bytes":1,"skipped":0,"hash":"h"})",
-        R"({"files":1,"bytes":1,"skipped":0,"hash":7})"}) {
+        R"({"files":1,"bytes":1,"skipped":0,"hash":7})", R"({"files":1,"files":1,"bytes":1,"skipped":0,"hash":"h"})"}) {
     CAPTURE(answer);
     Rig rig;
-    rig.ends.received =
-        std::string_view(answer).find("1e999") == std::string_view::npos
-            ? json::parse(answer)
-            : json{{"files", std::numeric_limits<double>::infinity()}, {"bytes", 1}, {"skipped", 0}, {"hash", "h"}};
+    rig.ends.received = answer;
     const json error = rig.copied().at("error");
     CHECK(error.at("code") == 1306);
     CHECK(error.at("data").at("host") == "b");

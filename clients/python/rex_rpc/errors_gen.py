@@ -12,7 +12,7 @@ from .wire_gen import UnknownReason
 
 
 class ParseError(RexError):
-    """Not JSON."""
+    """Not JSON. The connection ends where a request to the sender waits: this may have been its answer."""
 
     code = -32700
     type = "ParseError"
