@@ -40,8 +40,8 @@ std::size_t place_of(std::string_view text, std::string_view member) {
     const std::size_t begin = in.offset();
     std::string here;
     if (!levels.empty() && levels.back().is_object) {
-      in.read_string(word);
-      here = levels.back().path + (levels.back().path.empty() ? "" : ".") + printable(word);
+      const std::string_view name = in.read_string(word).value_or("");
+      here = levels.back().path + (levels.back().path.empty() ? "" : ".") + printable(name);
       in.skip_space();
       in.take(':');
       in.skip_space();

@@ -56,11 +56,11 @@ class TextRewriter {
   void object(bool outer) {
     in_.next();
     while (!ends_with('}')) {
-      in_.read_string(key_);
+      const std::string_view key = in_.read_string(room_).value_or("");
       in_.skip_space();
       in_.take(':');
       in_.skip_space();
-      member(outer);
+      member(key, outer);
     }
   }
 
@@ -86,25 +86,24 @@ class TextRewriter {
     return in_.at_end();
   }
 
-  void member(bool outer) {
+  void member(std::string_view key, bool outer) {
     if (in_.at_end()) {
       return;
     }
     const char first = in_.peek();
-    if (key_ == "host") {
+    if (key == "host") {
       const std::size_t begin = in_.offset();
-      const bool is_path = first == '"' && in_.read_string(value_);
-      if (!is_path && !in_.at_end()) {
+      const std::optional<std::string_view> path = first == '"' ? in_.read_string(room_) : std::nullopt;
+      if (!path && !in_.at_end()) {
         in_.skip_value();
       }
-      replace(begin, is_path ? host_behind(name_, value_) : name_);
-    } else if (key_ == "attachment" && first == '"') {
+      replace(begin, path ? host_behind(name_, *path) : name_);
+    } else if (key == "attachment" && first == '"') {
       const std::size_t begin = in_.offset();
-      in_.read_string(value_);
-      replace(begin, local_attachment(channel_, value_));
-    } else if (outer && first == '{' && is_one_of(inner_objects, key_)) {
+      replace(begin, local_attachment(channel_, in_.read_string(room_).value_or("")));
+    } else if (outer && first == '{' && is_one_of(inner_objects, key)) {
       object(false);
-    } else if (outer && first == '[' && is_one_of(inner_lists, key_)) {
+    } else if (outer && first == '[' && is_one_of(inner_lists, key)) {
       list();
     } else {
       in_.skip_value();
@@ -122,8 +121,7 @@ class TextRewriter {
   const std::string& name_;
   std::uint64_t channel_;
   rpc::Scanner in_;
-  std::string key_;
-  std::string value_;
+  std::string room_;  // for a string with escapes
   std::string out_;
   std::size_t copied_ = 0;  // how much of the text is in `out_`
 };

@@ -21,10 +21,10 @@ constexpr std::size_t usual_depth = 8;
 class Reader {
  public:
   Reader(std::string_view text, const Limits& limits, Results results) : limits_(limits), results_(results), in_(text) {
-    text_.reserve(usual_string);  // a string that is read in one go leaves no copy behind
+    room_.reserve(usual_string);  // a string that is read in one go leaves no copy behind
     levels_.reserve(usual_depth);
   }
-  ~Reader() { wipe(text_); }
+  ~Reader() { wipe(room_); }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
@@ -88,7 +88,7 @@ class Reader {
       case '{':
       case '[': return open(into, span);
       case '"':
-        sound = in_.read_string(text_);
+        sound = read_text();
         store(into, text_);
         break;
       case 't':
@@ -198,7 +198,7 @@ class Reader {
     if (building_ && level.node != nullptr && !document_.refused) {
       auto& members = level.node->get_ref<json::object_t&>();
       const std::size_t before = members.size();
-      const auto member = members.try_emplace(members.end(), text_, nullptr);  // most writers sort them
+      const auto member = members.try_emplace(members.end(), std::string(text_), nullptr);  // most writers sort them
       if (members.size() > before) {
         into = &member->second;
       } else {
@@ -228,9 +228,15 @@ class Reader {
     return (!is_object || read_key()) && begin_value(nullptr, nullptr);
   }
 
+  bool read_text() {
+    const std::optional<std::string_view> text = in_.read_string(room_);
+    text_ = text.value_or("");
+    return text.has_value();
+  }
+
   bool read_key() {
     in_.skip_space();
-    if (!in_.read_string(text_)) {
+    if (!read_text()) {
       return false;
     }
     in_.skip_space();
@@ -291,7 +297,8 @@ class Reader {
   Document document_;
   std::vector<Level> levels_;  // at most limits.json_depth
   std::string deep_;           // what is open below that
-  std::string text_;           // the last string or key
+  std::string_view text_;      // the last string or key
+  std::string room_;           // for one with escapes
   std::size_t values_ = 0;
   bool building_ = true;
   const char* id_of_ = nullptr;  // the message whose id has been seen

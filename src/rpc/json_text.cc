@@ -1,6 +1,7 @@
 #include "rpc/json_text.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 
@@ -14,7 +15,14 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-bool is_escaped(char c) { return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\'; }
+constexpr std::array<bool, 256> escaped_bytes = [] {
+  std::array<bool, 256> escaped{};
+  std::fill_n(escaped.begin(), 0x20, true);
+  escaped['"'] = escaped['\\'] = true;
+  return escaped;
+}();
+
+bool is_escaped(char c) { return escaped_bytes[static_cast<unsigned char>(c)]; }
 
 void append_utf8(std::string& text, std::uint32_t code) {
   const auto add = [&text](std::uint32_t byte) { text += static_cast<char>(byte); };
@@ -66,25 +74,29 @@ json value_of(const Number& number) {
   return real;
 }
 
-bool Scanner::read_string(std::string& text) {
-  text.clear();
+std::optional<std::string_view> Scanner::read_string(std::string& room) {
   if (!take('"')) {
-    return false;
+    return std::nullopt;
   }
-  while (p_ != end_) {
-    const char* const run = p_;
-    while (p_ != end_ && *p_ != '"' && *p_ != '\\' && static_cast<unsigned char>(*p_) >= 0x20) {
-      ++p_;
-    }
-    text.append(run, static_cast<std::size_t>(p_ - run));
+  const std::string_view plain = take_plain();
+  if (take('"')) {
+    return plain;
+  }
+  room = plain;
+  while (take('\\') && read_escape(room)) {
+    room += take_plain();
     if (take('"')) {
-      return true;
-    }
-    if (!take('\\') || !read_escape(text)) {
-      return false;
+      return room;
     }
   }
-  return false;
+  return std::nullopt;
+}
+
+/// Up to the next byte that means something else in a string than itself.
+std::string_view Scanner::take_plain() {
+  const char* const start = p_;
+  p_ = std::find_if(start, end_, is_escaped);
+  return since(start);
 }
 
 void Scanner::skip_value() {

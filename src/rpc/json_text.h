@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -64,14 +65,15 @@ class Scanner {
     return true;
   }
 
-  /// The string that begins here, decoded, in place of what `text` held. False if there is none, and for half a
-  /// surrogate pair.
-  bool read_string(std::string& text);
+  /// The string that begins here, decoded: where it stands, or in `room` if it has escapes. Nullopt if there is none,
+  /// and for half a surrogate pair.
+  std::optional<std::string_view> read_string(std::string& room);
   bool read_number(Number* number);
   /// Passes over the value that begins here, in a text that is known to be JSON.
   void skip_value();
 
  private:
+  std::string_view take_plain();
   bool read_escape(std::string& text);
   bool read_hex(std::uint32_t* code);
   bool read_digits();
