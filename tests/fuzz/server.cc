@@ -27,19 +27,19 @@ struct World {
   bool released = false;
 };
 
-Task<json> echo(json params, rpc::Call&) { co_return params; }
+Task<rpc::Result> echo(json params, rpc::Call&) { co_return params; }
 
-Task<json> fail(json params, rpc::Call&) {
+Task<rpc::Result> fail(json params, rpc::Call&) {
   throw Error(Fault::OsError, params.dump()).with("path", "\xff").with("params", RawJson{params.dump()});
   co_return json();
 }
 
-Task<json> ask(json params, rpc::Call& call) {
+Task<rpc::Result> ask(json params, rpc::Call& call) {
   const auto connection = call.connection();
   co_return co_await connection->call("question", std::move(params));
 }
 
-Task<json> hold(World& world, rpc::Call& call) {
+Task<rpc::Result> hold(World& world, rpc::Call& call) {
   Waiter waiter(call.connection()->executor());
   waiter.subscribe(call.cancel().changed());
   waiter.subscribe(world.release);
@@ -52,7 +52,7 @@ Task<json> hold(World& world, rpc::Call& call) {
 /// A method of the contract as far as it can be had without an effect: its params are read as strictly as the program
 /// does. What is accepted is echoed.
 template <class M>
-Task<json> read_params(json params, rpc::Call&) {
+Task<rpc::Result> read_params(json params, rpc::Call&) {
   [[maybe_unused]] const typename M::Params typed = wire::read<typename M::Params>(params);
   co_return params;
 }
