@@ -72,7 +72,7 @@ namespace rex::transports {
   CALL(ssh_version)
 
 struct LibsshCalls {
-#define REX_POINTER(name) decltype(&::name) name = nullptr;
+#define REX_POINTER(name) decltype(&::name) name = nullptr;  // NOLINT: a declaration takes no parentheses
   REX_LIBSSH_CALLS(REX_POINTER)
 #undef REX_POINTER
   std::string missing;  // why none may be called, in the loader's words; empty when all may

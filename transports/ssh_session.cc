@@ -134,7 +134,7 @@ std::string connect(SshRoute& route, const SshJob& job, Conversation& person, co
     SshLeg& leg = route.legs[i];
     const bool last = i + 1 == route.legs.size();
     try {
-      const std::string how = log_in(leg, std::move(wire), person);
+      const std::string how = log_in(leg, std::exchange(wire, Fd()), person);
       took += (last ? ", " : ", jump host " + leg.name + ": ") + how;
       if (!last) {
         wire = carry_to(route.legs[i + 1], leg, person);

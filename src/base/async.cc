@@ -218,7 +218,7 @@ Task<> Workers::run(std::function<void()> work) {
     std::exception_ptr failure;
   };
   const auto outcome = std::make_shared<Outcome>(executor_);
-  auto job = [outcome, work = std::move(work), executor = executor_]() mutable {
+  auto job = [outcome = outcome, work = std::move(work), executor = executor_]() mutable {
     std::exception_ptr failure;
     try {
       work();

@@ -18,7 +18,7 @@
 #include "base/own_file.h"
 
 // Where this program was loaded, which addresses are told relative to, and where it ends.
-extern "C" const char __ehdr_start[];
+extern "C" const char __ehdr_start[];  // NOLINT: the linker's name
 extern "C" const char _end[];
 
 namespace rex {

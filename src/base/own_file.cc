@@ -20,7 +20,7 @@ std::string absolute(const char* path) { return path != nullptr && path[0] == '/
 }  // namespace
 
 std::string own_directory(const char* variable, std::string_view below_home) {
-  const std::string named = absolute(std::getenv(variable));
+  std::string named = absolute(std::getenv(variable));
   if (!named.empty()) {
     return named;
   }

@@ -138,7 +138,8 @@ Task<bool> examine(Site before, Site site, std::string name, json known) {
   } else {
     json params{{"name", name}, {"install", false}};
     for (const char* const member : {"url", "argv", "argvBytes"}) {
-      if (const json value = known.value(member, json()); !value.empty() && value != "") {
+      if (const json value = known.value(member, json());
+          !value.empty() && value != "") {  // NOLINT: a string is never empty()
         params[member] = value;
       }
     }

@@ -45,8 +45,11 @@ bool needs_a_line_alone(std::string_view pattern) {
       if (pattern.substr(at, 2) == "(?" && pattern.substr(at, flags - at).find('-') != pattern.npos) {
         return true;
       }
-    } else if (++at < pattern.size() && std::string_view("AzCQ").find(pattern[at]) != std::string_view::npos) {
-      return true;
+    } else {
+      ++at;
+      if (at < pattern.size() && std::string_view("AzCQ").find(pattern[at]) != std::string_view::npos) {
+        return true;
+      }
     }
   }
   return false;

@@ -25,8 +25,7 @@ void check(const WriteOptions& options) {
 WriteResult replace(Entry entry, const WriteOptions& options) {
   const Condition condition{options.if_match, options.if_absent};
   check_condition(condition, entry.status(), options.path);  // before the work; again when it counts
-  const auto mode = options.mode ? std::optional<mode_t>(*options.mode) : std::nullopt;
-  Replacement replacement(std::move(entry), options.data, mode);
+  Replacement replacement(std::move(entry), options.data, options.mode);
   WriteResult result;
   {
     const DirectoryLock lock(replacement.entry());

@@ -31,7 +31,7 @@ struct Outcome {
 /// Must outlive the loop. The sessions it makes end with the connection to the service.
 class Toolbox {
  public:
-  explicit Toolbox(std::shared_ptr<rpc::Connection> service) : service_(std::move(service)) {}
+  explicit Toolbox(const std::shared_ptr<rpc::Connection>& service) : service_(service) {}
 
   /// `name` is one of all_tools(). What the service refuses becomes an outcome; only a cancel throws.
   Task<Outcome> use(std::string name, Use use);

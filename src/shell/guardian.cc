@@ -135,7 +135,7 @@ class Guardian {
     }
     // vfork copies nothing, and runs on here only once the program runs or could not. In a cgroup that has no memory
     // left the kernel kills whoever shares it, and that would be us.
-    program_ = cgroup_ ? fork() : vfork();
+    program_ = cgroup_ ? fork() : vfork();  // NOLINT: posix_spawn cannot do what is done below
     if (program_ < 0) {
       report_failure({'f', errno});
       return false;
