@@ -107,6 +107,14 @@ void require_regular(const struct ::stat& status, std::string_view what, std::st
   throw os_error(std::string(what) + " what is no file but a " + kind + ":", EINVAL, path);
 }
 
+void require_replaceable(int directory, const std::string& name, std::string_view path) {
+  struct ::stat status{};
+  if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISLNK(status.st_mode) &&
+      !S_ISDIR(status.st_mode)) {
+    require_regular(status, "cannot replace", path);
+  }
+}
+
 OpenFile open_regular(int directory, const std::string& name, std::string_view path, int flags) {
   OpenFile file{};
   // Looking before opening: opening alone makes some devices act. The flags and the second look are for what is

@@ -47,6 +47,9 @@ Entry locate(const std::string& path);
 
 /// Throws EISDIR, or EINVAL for a FIFO, a device or a socket, which may block or do something when opened.
 void require_regular(const struct ::stat& status, std::string_view what, std::string_view path);
+/// The same for what a file or link is to take the place of, which rename(2) lets it: a file or a link, but no device.
+/// A directory sees to itself.
+void require_replaceable(int directory, const std::string& name, std::string_view path);
 
 /// Opens a regular file for reading, never blocking on what turns out to be something else. Throws OsError.
 struct OpenFile {

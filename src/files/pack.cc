@@ -103,6 +103,9 @@ class Pack::Walk {
         throw os_error("cannot copy", errno, options_.path);
       }
     } else {
+      if (!S_ISLNK(status.st_mode)) {
+        require_regular(status, "cannot copy", options_.path);
+      }
       const SplitPath split = split_path(options_.path);
       root_.reset(::open(split.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
       name_ = split.name;
@@ -230,11 +233,20 @@ class Pack::Walk {
     return static_cast<std::size_t>(size);
   }
 
+  /// What it has at its end now is what the other end gets; a log that grows is copied as long as it was.
+  void require_not_shorter() {
+    struct ::stat status{};
+    if (::fstat(file_.get(), &status) != 0 || status.st_size < size_) {
+      throw Error(Fault::Conflict, printable(full(path_)) + " became shorter while it was copied");
+    }
+  }
+
   void go_on_in_file(std::string& stream) {
     std::int64_t data = ::lseek(file_.get(), offset_, SEEK_DATA);
     data = data < 0 ? (errno == ENXIO ? std::max(size_, offset_) : offset_)
                     : std::min(data, size_);  // other errors: holes are not known
     if (data > offset_) {
+      require_not_shorter();  // where it ends now is no hole
       const std::int64_t size = std::min(data - offset_, max_hole_bytes);
       append(stream, {.kind = CopyRecord::Kind::hole, .size = size});
       hash_zeros(*hash_, size);
@@ -245,11 +257,13 @@ class Pack::Walk {
     std::int64_t hole = ::lseek(file_.get(), offset_, SEEK_HOLE);
     hole = hole <= offset_ ? size_ : std::min(hole, size_);
     const auto read = [this](std::span<char> place) { return read_into(place); };
-    if (const std::string_view piece = append_bytes(stream, at_once(offset_ < size_ ? hole - offset_ : 0), read);
-        !piece.empty()) {
+    // What the kernel makes up as it is read, as in /proc, has no size before.
+    const std::int64_t most = size_ == 0 ? max_copy_bytes : offset_ < size_ ? hole - offset_ : 0;
+    if (const std::string_view piece = append_bytes(stream, at_once(most), read); !piece.empty()) {
       hash_->update(piece);
       offset_ += static_cast<std::int64_t>(piece.size());
     } else {
+      require_not_shorter();
       append(stream, {.kind = CopyRecord::Kind::end, .text = hash_->finish()});
       file_.reset();
     }

@@ -19,10 +19,6 @@
 #include "files/tree.h"
 
 namespace rex::files {
-namespace {
-
-Error broken(std::string_view why) { return {Fault::HostProtocol, "a copy arrived broken: " + std::string(why)}; }
-}  // namespace
 
 class Unpack::Work {
  public:
@@ -94,6 +90,8 @@ class Unpack::Work {
       case Kind::done: end_all(); break;
     }
   }
+
+  static Error broken(const std::string& why) { return {Fault::HostProtocol, "a copy arrived broken: " + why}; }
 
   [[nodiscard]] std::string full(const std::string& path) const {
     return path.empty() ? options_.path : options_.path + "/" + path;
@@ -182,6 +180,7 @@ class Unpack::Work {
     if (options_.resume && read_link(parent, name) == record.text) {
       return;
     }
+    require_replaceable(parent, name, full(record.path));
     const std::string temporary = options_.overwrite ? new_name() : name;
     if (::symlinkat(record.text.c_str(), parent, temporary.c_str()) != 0) {
       throw os_error("cannot make the link", errno, full(record.path));
@@ -208,6 +207,7 @@ class Unpack::Work {
     if (there_) {
       there_->brings(record.path);
     }
+    require_replaceable(parent, name, full(record.path));
     struct ::stat status{};
     // What is there and was not told may be the same: it is compared when all of it has come.
     if (options_.resume && !options_.overwrite && ::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&

@@ -153,6 +153,65 @@ TEST_CASE("What is excluded and what is no file stays behind, and the latter is 
   CHECK(result.skipped == 1);
 }
 
+TEST_CASE("A file that becomes shorter under its copy is no file with zeros at its end") {
+  for (const bool is_read : {false, true}) {  // whether the end of it is met by reading, or where a hole is looked for
+    CAPTURE(is_read);
+    const TempDir dir;
+    const std::string source = dir / "source";
+    put(source, std::string(3 << 20, 'A'));
+    Pack pack({.path = source});
+    std::string stream;
+    REQUIRE(pack.read(stream, 1000));
+    REQUIRE(::truncate(source.c_str(), is_read ? 1 << 20 : 1000) == 0);
+    const auto rest = [&] {
+      while (pack.read(stream, 1000)) {
+      }
+    };
+    CHECK_THROWS_AS(rest(), Error);
+  }
+}
+
+TEST_CASE("A file that grows under its copy is copied as long as it was") {
+  const TempDir dir;
+  put(dir / "log", std::string(1 << 20, 'A'));
+  Pack pack({.path = dir / "log"});
+  std::string stream;
+  REQUIRE(pack.read(stream, 1000));
+  std::ofstream(dir / "log", std::ios::app) << std::string(1 << 20, 'B');
+  while (pack.read(stream, 1000)) {
+  }
+  Unpack unpack({.path = dir / "to"});
+  feed(unpack, stream, 1 << 20);
+  CHECK(unpack.result().bytes == 1 << 20);
+  CHECK(get(dir / "to") == std::string(1 << 20, 'A'));
+}
+
+TEST_CASE("What has no size before it is read is copied as it is read") {
+  const TempDir dir;
+  copy({.path = "/proc/self/limits"}, {.path = dir / "to"});
+  CHECK(get(dir / "to") == get("/proc/self/limits"));
+}
+
+TEST_CASE("What is no file, directory or link is neither copied by its own name nor replaced") {
+  const TempDir dir;
+  ::mkdir((dir / "tree").c_str(), 0700);
+  put(dir / "tree/file", "text");
+  static_cast<void>(::symlink("file", (dir / "tree/link").c_str()));
+  REQUIRE(::mkfifo((dir / "fifo").c_str(), 0600) == 0);
+  CHECK_THROWS_AS(packed({.path = dir / "fifo"}), Error);
+  for (const char* const what : {"tree/file", "tree/link", "tree"}) {
+    CAPTURE(what);
+    const std::string stream = packed({.path = dir / what, .recursive = true});
+    for (const bool resume : {false, true}) {
+      Unpack unpack({.path = dir / "fifo", .overwrite = true, .resume = resume});
+      CHECK_THROWS_AS(feed(unpack, stream, 1 << 20), Error);
+    }
+  }
+  struct ::stat status{};
+  REQUIRE(::lstat((dir / "fifo").c_str(), &status) == 0);
+  CHECK(S_ISFIFO(status.st_mode));
+}
+
 TEST_CASE("[X18] a copy that is cut anywhere goes on where it was, and each byte is written once") {
   const TempDir dir;
   make_tree(dir / "a");
