@@ -24,6 +24,9 @@ struct Address {
 };
 
 Address parse_address(const std::string& text, std::string_view member) {
+  if (text.find('\0') != text.npos) {  // where the kernel would take the path to end
+    throw invalid_params(member, "has a NUL");
+  }
   if (text.starts_with("unix:") && text.size() > 5) {
     return {text.substr(5), {}};
   }

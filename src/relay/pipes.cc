@@ -1,5 +1,6 @@
 #include "relay/pipes.h"
 
+#include <span>
 #include <vector>
 
 #include "base/digest.h"
@@ -116,9 +117,19 @@ struct Spliced {
   }
 };
 
+/// 0 also where the connection was reset: then it takes nothing more either, and what it had said has been read.
+Task<std::size_t> read_from(Spliced::Side& side, std::span<char> buffer) {
+  try {
+    co_return co_await side.transport->read_some(buffer);
+  } catch (const Error&) {
+    side.gone = true;
+  }
+  co_return 0;
+}
+
 Task<> pump(std::shared_ptr<Spliced> spliced, Spliced::Side& from, Transport& to) {
   std::vector<char> buffer(piece_bytes);
-  while (const std::size_t n = co_await from.transport->read_some(buffer)) {
+  while (const std::size_t n = co_await read_from(from, buffer)) {
     co_await write_all(to, std::string_view(buffer.data(), n));
   }
   to.end_output();

@@ -5,7 +5,9 @@ Must not know how the bytes travel. Each test runs at 0, 1 and 2 hops, in both d
 
 import contextlib
 import os
+import queue
 import socket
+import struct
 import threading
 
 from rig import Rex, RexCase, RpcError, until
@@ -130,9 +132,28 @@ class Forwards(RexCase):
                 with call_at(forward["address"]) as caller, contextlib.suppress(ConnectionResetError):
                     self.assertEqual(caller.recv(1), b"")
 
+    def test_a_reset_of_either_side_reaches_the_other(self):
+        for rex, listens, connects in self.each_way():
+            served = queue.Queue()
+            with socket.create_server(("127.0.0.1", 0)) as target:
+                threading.Thread(target=lambda: [served.put(target.accept()[0]) for _ in range(2)], daemon=True).start()
+                forward = self.open(rex, listens, connects, "tcp:127.0.0.1:%d" % target.getsockname()[1])
+                for far_resets in (False, True):
+                    caller = call_at(forward["address"])
+                    caller.sendall(b"x")
+                    far = served.get(timeout=30)
+                    far.settimeout(30)
+                    self.assertEqual(far.recv(1), b"x")
+                    ends, told = (far, caller) if far_resets else (caller, far)
+                    ends.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    ends.close()
+                    with told, contextlib.suppress(ConnectionResetError):
+                        self.assertEqual(told.recv(1), b"", far_resets)
+
     def test_only_this_machine_is_listened_to(self):
         for address, kind in {"tcp:0.0.0.0:0": "NotPermitted", "tcp:[::]:0": "NotPermitted", "tcp:1": "InvalidParams",
-                              "unix:/no/such/folder/s": "OsError", "http://x": "InvalidParams"}.items():
+                              "unix:/no/such/folder/s": "OsError", "unix:/tmp/a\0b": "InvalidParams",
+                              "http://x": "InvalidParams"}.items():
             with self.subTest(address=address):
                 self.refused(kind, self.open, self.rex, self.rex.host, "", "tcp:127.0.0.1:1", address)
         self.assertEqual(self.rex.call("forward/list", host="")["forwards"], [])
