@@ -21,6 +21,17 @@ void wipe(std::string& text) {
   text.clear();
 }
 
+void make_room(std::string& text, std::size_t more) {
+  if (text.capacity() - text.size() >= more) {
+    return;
+  }
+  std::string roomy;
+  roomy.reserve(std::max(2 * text.capacity(), text.size() + more));
+  roomy += text;
+  text.swap(roomy);
+  wipe(roomy);
+}
+
 std::string in_own_memory(std::string& text, std::size_t more) {
   constexpr std::size_t beyond_any_object = 64;
   std::string own;

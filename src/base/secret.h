@@ -13,6 +13,9 @@ void wipe(std::string& text);
 /// would leave a copy behind. What is appended, up to `more` bytes, makes none either.
 std::string in_own_memory(std::string& text, std::size_t more = 16);
 
+/// Room for `more` bytes behind what `text` holds. Where that has to move, no copy stays behind.
+void make_room(std::string& text, std::size_t more);
+
 /// Whether the two are the same, in a time that does not tell where they differ.
 bool is_same_secret(std::string_view one, std::string_view other);
 

@@ -31,6 +31,10 @@ std::string new_incident() {
   return text;
 }
 
+std::string not_read(const Error& error) {
+  return "what may have been an answer could not be read: " + error.message();
+}
+
 /// In the place of an answer in which something is not taken.
 Response no_answer(const Invalid& invalid) {
   Response response;
@@ -156,7 +160,7 @@ void Connection::take(std::string_view bytes) {
 void Connection::take_frame(const Frame& frame) {
   if (frame.refused) {
     send(error_message("null", *frame.refused));
-    miss_answers(*frame.refused);
+    miss_answers(not_read(*frame.refused));
     show_out_stranger();
     return;
   }
@@ -187,6 +191,9 @@ void Connection::take_message(Message message, const std::shared_ptr<Batch>& bat
       take_notification(std::move(*request));
     }
   } else if (auto* response = std::get_if<Response>(&message)) {
+    if (response->error && (response->id == "null" || response->id.empty())) {
+      miss_answers("the peer could not read a request: " + response->error->message());
+    }
     take_response(std::move(*response));
   } else if (const auto& invalid = std::get<Invalid>(message); invalid.is_answer && invalid.id != "null") {
     take_response(no_answer(invalid));
@@ -195,9 +202,8 @@ void Connection::take_message(Message message, const std::shared_ptr<Batch>& bat
       batch->expect_one();
     }
     answer(batch, slot, {error_message(invalid.id, invalid.error), invalid.id});
-    const Fault fault = invalid.error.fault();
-    if (fault == Fault::LimitExceeded || fault == Fault::ParseError || invalid.is_answer) {
-      miss_answers(invalid.error);
+    if (!invalid.is_request) {
+      miss_answers(not_read(invalid.error));
     }
   }
   show_out_stranger();

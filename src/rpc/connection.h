@@ -164,7 +164,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void take_notification(Request notification);
   void take_response(Response response);
   void take_cancel(const Request& notification);
-  void miss_answers(const Error& unreadable);
+  void miss_answers(std::string_view why);
   void answer(const std::shared_ptr<Batch>& batch, std::size_t slot, Answer reply);
   void count_out(const std::shared_ptr<Batch>& batch);
   Answer failure_of(const Call& call, std::string_view method, const std::exception_ptr& escaped);

@@ -11,6 +11,7 @@
 #include "base/secret.h"
 #include "rpc/batch.h"
 #include "rpc/connection.h"
+#include "rpc/json_text.h"
 
 namespace rex::rpc {
 
@@ -77,6 +78,7 @@ Task<std::string> Connection::call_for_text(std::string method, json params, Can
   const Self self = shared_from_this();
   Outgoing outgoing(*this, std::to_string(next_id_++));
   std::string text = request_message(outgoing.id, method, params);
+  wipe_strings(params);
   if (text.size() > options_.limits.frame_bytes) {
     const std::size_t bytes = text.size();
     wipe(text);
@@ -123,11 +125,11 @@ void Connection::take_response(Response response) {
 }
 
 /// Whoever waits for an answer that was stepped over would wait for ever.
-void Connection::miss_answers(const Error& unreadable) {
+void Connection::miss_answers(std::string_view why) {
   const auto waits = [](const auto& each) { return !each.second->response; };
   if (!input_ended_ && std::ranges::any_of(outgoing_, waits)) {  // at its end they are all told
     lost_an_answer_ = true;
-    close("what may have been an answer could not be read: " + unreadable.message());
+    close(why);
   }
 }
 
@@ -177,7 +179,9 @@ void Connection::send_data(std::uint64_t stream, std::string_view bytes) {
   if (closed_) {
     return;
   }
-  output_ += data_header(stream, bytes.size());
+  const std::string header = data_header(stream, bytes.size());
+  make_room(output_, header.size() + bytes.size());
+  output_ += header;
   output_ += bytes;
   if (!corked_) {
     flush();
@@ -188,9 +192,12 @@ void Connection::send(std::string_view body) {
   if (closed_) {
     return;
   }
-  output_ += frame_header(decoder_.framing(), body.size());
+  const std::string header = frame_header(decoder_.framing(), body.size());
+  const std::string_view trailer = frame_trailer(decoder_.framing());
+  make_room(output_, header.size() + body.size() + trailer.size());
+  output_ += header;
   output_ += body;
-  output_ += frame_trailer(decoder_.framing());
+  output_ += trailer;
   if (!corked_) {
     flush();
   }

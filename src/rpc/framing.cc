@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/secret.h"
+
 namespace rex::rpc {
 
 namespace {
@@ -269,7 +271,7 @@ std::optional<Frame> FrameDecoder::read_body() {
     state_ = State::header;
     return Frame{part, std::nullopt, std::nullopt};
   }
-  held_.append(part);
+  hold(part);
   if (missing_ > 0) {
     return std::nullopt;
   }
@@ -311,11 +313,11 @@ std::optional<Frame> FrameDecoder::read_line() {
   }
   input_.remove_prefix(complete ? newline + 1 : input_.size());
   if (!complete && !ended_) {
-    held_.append(part);
+    hold(part);
     return std::nullopt;
   }
   if (!held_.empty()) {
-    held_.append(part);
+    hold(part);
     part = held_;
     handed_out_ = true;
   }
@@ -328,6 +330,11 @@ std::optional<Frame> FrameDecoder::read_line() {
     return std::nullopt;
   }
   return Frame{part, std::nullopt, std::nullopt};
+}
+
+void FrameDecoder::hold(std::string_view part) {
+  make_room(held_, part.size());
+  held_ += part;
 }
 
 std::optional<Frame> FrameDecoder::refuse(Error error) { return Frame{{}, std::move(error), std::nullopt}; }

@@ -54,6 +54,7 @@ class FrameDecoder {
   std::optional<Frame> read_body();
   std::optional<Frame> read_data();
   std::optional<Frame> read_line();
+  void hold(std::string_view part);
   std::optional<Frame> header_complete();
   [[nodiscard]] std::optional<std::string_view> usual_line() const;
   bool end_header_line(std::string_view line);

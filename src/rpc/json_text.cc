@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/encoding.h"
+#include "base/secret.h"
 
 namespace rex::rpc {
 
@@ -14,6 +15,10 @@ using nlohmann::json;
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+constexpr std::size_t longest_character = 4;  // in UTF-8
+// Of what is written with no look at the room there is: a number or an escape, and what may stand around it.
+constexpr std::size_t longest_token = 64;
 
 constexpr std::array<bool, 256> escaped_bytes = [] {
   std::array<bool, 256> escaped{};
@@ -82,9 +87,14 @@ std::optional<std::string_view> Scanner::read_string(std::string& room) {
   if (take('"')) {
     return plain;
   }
-  room = plain;
+  room.clear();
+  const auto add = [&room](std::string_view more) {
+    make_room(room, more.size() + longest_character);
+    room += more;
+  };
+  add(plain);
   while (take('\\') && read_escape(room)) {
-    room += take_plain();
+    add(take_plain());
     if (take('"')) {
       return room;
     }
@@ -199,9 +209,11 @@ bool Scanner::read_number(Number* number) {
 void append_string(std::string& out, std::string_view utf8) {
   static constexpr char hex[] = "0123456789abcdef";
   static constexpr std::string_view names = "btn-fr";  // of the bytes from 8 to 13, but for one
+  make_room(out, longest_token);
   out += '"';
   while (!utf8.empty()) {
     const auto plain = static_cast<std::size_t>(std::find_if(utf8.begin(), utf8.end(), is_escaped) - utf8.begin());
+    make_room(out, plain + longest_token);
     out.append(utf8, 0, plain);
     utf8.remove_prefix(plain);
     if (utf8.empty()) {
@@ -221,8 +233,19 @@ void append_string(std::string& out, std::string_view utf8) {
   out += '"';
 }
 
+void wipe_strings(json& value) {
+  if (value.is_string()) {
+    wipe(value.get_ref<std::string&>());
+  } else if (value.is_structured()) {
+    for (json& each : value) {
+      wipe_strings(each);
+    }
+  }
+}
+
 void append_json(std::string& out, const json& value) {
   const char* separator = "";
+  make_room(out, longest_token);
   switch (value.type()) {
     case json::value_t::object:
       out += '{';

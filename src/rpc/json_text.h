@@ -27,6 +27,9 @@ void append_string(std::string& out, std::string_view utf8);
 /// is not UTF-8.
 void append_json(std::string& out, const nlohmann::json& value);
 
+/// Wipes every string in it: one may be a secret, and a tree that is let go of leaves what it held.
+void wipe_strings(nlohmann::json& value);
+
 /// A place in a text, which must outlive it. Each reading moves on over what it took, and a failed one stays where the
 /// text ceased to be JSON. That the bytes are UTF-8 has been seen to before.
 class Scanner {

@@ -15,6 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t max_message_bytes = 1024;
+constexpr std::size_t usual_request = 256;
 
 Error invalid_request(std::string message, std::string reason) {
   Error error(Fault::InvalidRequest, std::move(message));
@@ -34,7 +35,9 @@ std::optional<Error> to_error(const json& object) {
   };
   const json code = object.is_object() ? member("code") : json();
   const json message = object.is_object() ? member("message") : json();
-  if (!code.is_number_integer() || !message.is_string()) {
+  // What only an unsigned holds is beyond any code.
+  if (!code.is_number_integer() || code.is_number_unsigned() || !message.is_string() ||
+      !std::in_range<std::int32_t>(code.get<std::int64_t>())) {
     return std::nullopt;
   }
   Error error(static_cast<Fault>(code.get<std::int32_t>()), message.get<std::string>());
@@ -75,33 +78,35 @@ Response response_of(const json& object, const Passage& passage) {
 Message message_of(json& object, Passage& passage, const Limits& limits) {
   const bool echo = is_id(passage.id, limits);
   const std::string id(echo ? passage.id : "null");
+  const auto invalid = [&](Error error) {
+    return Invalid{id, std::move(error), passage.answers && !passage.asks, passage.asks};
+  };
   if (passage.refused) {
-    return Invalid{id, std::move(*passage.refused), passage.answers && !passage.asks};
+    return invalid(std::move(*passage.refused));
   }
   if (!object.is_object()) {
-    return Invalid{id, invalid_request("a message is an object", "notAnObject")};
+    return invalid(invalid_request("a message is an object", "notAnObject"));
   }
   const auto method = object.find("method");
   if (method == object.end() && (object.contains("result") || object.contains("error"))) {
     return response_of(object, passage);
   }
   if (!echo && !passage.id.empty()) {
-    return Invalid{
-        id, invalid_request("an id is a string or an integer of at most " + std::to_string(limits.id_bytes) + " bytes",
-                            "id")};
+    return invalid(invalid_request(
+        "an id is a string or an integer of at most " + std::to_string(limits.id_bytes) + " bytes", "id"));
   }
   const auto version = object.find("jsonrpc");
   if (version == object.end() || *version != "2.0") {
-    return Invalid{id, invalid_request(R"(the member jsonrpc must be "2.0")", "jsonrpc")};
+    return invalid(invalid_request(R"(the member jsonrpc must be "2.0")", "jsonrpc"));
   }
   if (method == object.end() || !method->is_string()) {
-    return Invalid{id, invalid_request("a request has a method, a string", "method")};
+    return invalid(invalid_request("a request has a method, a string", "method"));
   }
   Request request;
   request.method = std::move(method->get_ref<std::string&>());
   if (request.method.size() > limits.method_bytes) {
-    return Invalid{
-        id, invalid_request("a method's name has at most " + std::to_string(limits.method_bytes) + " bytes", "method")};
+    return invalid(
+        invalid_request("a method's name has at most " + std::to_string(limits.method_bytes) + " bytes", "method"));
   }
   if (echo) {
     request.id = id;
@@ -265,6 +270,7 @@ std::string error_message(std::string_view id, const Error& error) {
 
 std::string request_message(std::optional<std::string_view> id, std::string_view method, const json& params) {
   std::string out = R"({"jsonrpc":"2.0")";
+  make_room(out, usual_request);
   if (id) {
     out += R"(,"id":)";
     out += *id;

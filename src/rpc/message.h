@@ -53,7 +53,8 @@ class Result {
 struct Invalid {
   std::string id = "null";
   Error error;
-  bool is_answer = false;  // by its members, with something in it that is not taken
+  bool is_answer = false;   // by its members, with something in it that is not taken
+  bool is_request = false;  // it has a method: nobody waits for it
 };
 
 using Message = std::variant<Request, Response, Invalid>;

@@ -62,6 +62,18 @@ class Secrets(RexCase):
                 self.assertNotIn(secret, "".join(self.rex.stderr))
                 self.assertNotIn(secret, str(session.call("info")))
 
+    @in_shells("bash")
+    def test_B2_B11_nor_does_a_long_one_or_a_part_of_it(self, session):
+        """Longer than any room that is there beforehand, so that what holds it has to move, with escapes and without."""
+        word = SECRET.replace("-", "")
+        for secret in ("".join(f"{i:x}{word}" for i in range(30)), "".join(f'{i:x}\\"{word}' for i in range(100))):
+            self.ask(session)
+            session.call("write", secret=True, submit=True, data=secret)
+            over = session.call("wait", any=[{"exit": True}], waitMs=PATIENCE_MS)["result"]
+            self.assertEqual(over["output"].split(), ["password:", str(len(secret))])
+            self.ended(session.run("unset p"))
+            self.assertFalse(memory_holds(self.rex.pid, word))
+
     def test_B11_C09_a_core_dump_has_no_memory_in_it_and_programs_keep_theirs(self):
         self.rex.call("ping")
         own = pathlib.Path(f"/proc/{self.rex.pid}/coredump_filter").read_text()

@@ -477,25 +477,60 @@ TEST_CASE("An answer in which something is not taken is an answer to whoever ask
   }
 }
 
-TEST_CASE("Nobody waits for an answer that is not JSON, or that says twice whose it is", "[R11]") {
+TEST_CASE("Nobody waits for an answer that cannot be told to be one", "[R11]") {
+  struct Case {
+    const char* text;  // @ is the id of the request that waits
+    int answered;      // the code, or 0 where nothing is
+  };
+  const Case cases[] = {
+      {R"({"jsonrpc":"2.0","id":@,"result":"\ud800"})", -32700},
+      {R"({"jsonrpc":"2.0","id":@,"id":@,"result":1})", -32600},
+      {R"({"jsonrpc":"2.0","id":@})", -32600},
+      {R"({"jsonrpc":"2.0","id":@,"outcome":1})", -32600},
+      {"7", -32600},
+      {"[]", -32600},
+      {R"({"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}})", 0},
+      {R"({"jsonrpc":"2.0","error":{"code":-32600,"message":"what?"}})", 0},
+  };
+  const auto with_id = [](std::string said, const std::string& id) {
+    for (std::size_t at = 0; (at = said.find('@')) != said.npos;) {
+      said.replace(at, 1, id);
+    }
+    return said;
+  };
   Server server;
-  Client calm(server);
-  CHECK(calm.ask("{").at("error").at("code") == -32700);
-  CHECK(calm.alive());  // as nobody waited
+  for (const auto& [text, answered] : cases) {
+    CAPTURE(text);
+    Client calm(server);
+    if (answered != 0) {
+      CHECK(calm.ask(with_id(text, "77")).at("error").at("code") == answered);
+    } else {
+      calm.send_framed(text);
+    }
+    CHECK(calm.alive());  // as nobody waited
 
-  for (const bool is_json : {false, true}) {
     Client peer(server);
     peer.send_framed(request("1", "ask"));
-    const std::string id = peer.json_answer().at("id").dump();
-    peer.send_framed(R"({"jsonrpc":"2.0","id":)" + id +
-                     (is_json ? R"(,"id":)" + id + R"(,"result":1})" : R"(,"result":"\ud800"})"));
-    const json told = peer.json_answer();
-    CHECK(told.at("id") == nullptr);
-    CHECK(told.at("error").at("code") == (is_json ? -32600 : -32700));
+    peer.send_framed(with_id(text, peer.json_answer().at("id").dump()));
+    if (answered != 0) {
+      CHECK(peer.json_answer().at("error").at("code") == answered);
+    }
     peer.until_finished();
     peer.until([&] { return peer.connection->in_flight() == 0; });
     CHECK(peer.connection->lost_an_answer());
   }
+}
+
+TEST_CASE("A request that is refused takes no answer away", "[R11]") {
+  Server server;
+  Client peer(server);
+  peer.send_framed(request("1", "ask"));
+  const json asked = peer.json_answer();
+  CHECK(peer.ask(R"({"jsonrpc":"2.0","id":2,"method":7})").at("error").at("code") == -32600);
+  CHECK(peer.ask(R"({"jsonrpc":"2.0","id":2,"method":"echo","params":{"a":1,"a":2}})").at("error").at("code") ==
+        -32600);
+  peer.send_framed(json{{"jsonrpc", "2.0"}, {"id", asked.at("id")}, {"result", 1}}.dump());
+  CHECK(peer.json_answer().at("id") == 1);
 }
 
 TEST_CASE("Half a line at the end of input takes no answer away", "[G6][R11]") {

@@ -187,6 +187,15 @@ TEST_CASE("An error that another instance made comes through as it was") {
   CHECK(as_json(*response.error) == json::parse(original));
 }
 
+TEST_CASE("An error whose code is no code is none, and not another's", "[R11]") {
+  for (const char* const code : {"4294968600", "18446744073709551615", "-2147483649", "1.5", "\"1\"", "null"}) {
+    CAPTURE(code);
+    const std::string error = std::string(R"({"code":)") + code + R"(,"message":"m"})";
+    const Parsed parsed = parse_messages(R"({"jsonrpc":"2.0","id":7,"error":)" + error + "}", limits);
+    CHECK(!std::get<Response>(parsed.messages.at(0)).well_formed);
+  }
+}
+
 TEST_CASE("An answer's result is had as it was written, or as a tree", "[J16]") {
   const std::string written = "{\"n\": 12345678901234567890123,\r\n \"result\":{\"s\":\"\\n\"}}";
   const Parsed parsed = parse_messages(R"({"jsonrpc":"2.0","id":7,"result":)" + written + "}", limits);
