@@ -1185,7 +1185,9 @@ struct FileCopyParams {
   CopyEnd to;  ///< What it is copied to, not into.
   bool recursive = false;  ///< Else a directory is EISDIR.
   std::vector<std::string> excludes;  ///< Globs of paths below `from`; a directory goes with all that is in it.
-  bool overwrite = false;  ///< Replace files that are there; else EEXIST, before anything is written there.
+  /// Replace files and links that are there, but nothing else: a device is EINVAL. Without, EEXIST, before anything is
+  /// written there.
+  bool overwrite = false;
   /// Go on with an earlier copy: both ends read what is at `to` already, and of what is the same, by its SHA-256,
   /// nothing travels but its hash. Whatever ends this one, the next can go on with it.
   bool resume = false;

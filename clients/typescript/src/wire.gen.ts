@@ -1382,7 +1382,10 @@ export interface FileCopyParams {
   recursive?: boolean;
   /** Globs of paths below `from`; a directory goes with all that is in it. */
   excludes?: string[];
-  /** Replace files that are there; else EEXIST, before anything is written there. Default: `false`. */
+  /**
+   * Replace files and links that are there, but nothing else: a device is EINVAL. Without, EEXIST, before anything is
+   * written there. Default: `false`.
+   */
   overwrite?: boolean;
   /**
    * Go on with an earlier copy: both ends read what is at `to` already, and of what is the same, by its SHA-256,
