@@ -70,9 +70,6 @@ std::size_t place_of(std::string_view text, std::string_view member) {
 
 nlohmann::json parse_json_file(const std::string& path, const std::string& text) {
   rpc::Document document = rpc::read_json(text, rpc::Limits{});
-  if (!document.refused && !document.passages.empty()) {
-    document.refused = document.passages.front().refused;
-  }
   if (!document.refused) {
     return std::move(document.root);
   }

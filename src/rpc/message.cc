@@ -1,6 +1,9 @@
 #include "rpc/message.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <set>
 #include <utility>
 
 #include "base/encoding.h"
@@ -13,9 +16,6 @@ namespace rex::rpc {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::size_t max_message_bytes = 1024;
-constexpr std::size_t usual_request = 256;
 
 Error invalid_request(std::string message, std::string reason) {
   Error error(Fault::InvalidRequest, std::move(message));
@@ -60,141 +60,210 @@ std::optional<Error> to_error(const json& object) {
   return std::move(error).executed(executed);
 }
 
-Response response_of(const json& object, const Passage& passage) {
+/// What is read of one message.
+struct Envelope {
+  bool is_object = false;
+  bool has_version = false;  // which is the one that is spoken here
+  std::string_view id;       // as written; empty if absent, or given twice
+  bool asks = false;         // there is a method
+  std::optional<std::string> method;
+  std::optional<json> params;
+  std::string_view params_text;
+  bool has_result = false;
+  std::string_view result_text;
+  std::optional<json> error;
+  std::optional<Error> refused;  // something in it is not taken
+
+  [[nodiscard]] bool answers() const { return has_result || error.has_value(); }
+};
+
+enum class Member : std::uint8_t { jsonrpc, id, method, params, result, error, other };
+
+Member member_named(std::string_view name) {
+  static constexpr std::string_view names[] = {"jsonrpc", "id", "method", "params", "result", "error"};
+  return static_cast<Member>(std::ranges::find(names, name) - std::ranges::begin(names));
+}
+
+/// Reads envelopes out of a text. What a false one has read is of no use: the text is no JSON.
+class EnvelopeReader {
+ public:
+  explicit EnvelopeReader(JsonReader& in) : in_(in) {}
+
+  bool read(Envelope& envelope) {
+    bool sound = true;
+    envelope.is_object = in_.is_at('{');
+    if (envelope.is_object) {
+      sound = read_members(envelope);
+    } else {
+      sound = in_.read_value(nullptr);
+    }
+    envelope.refused = in_.take_refusal();
+    return sound;
+  }
+
+ private:
+  bool read_members(Envelope& envelope) {
+    unsigned seen = 0;
+    std::set<std::string, std::less<>> others;
+    bool member = false;
+    in_.step_in();
+    while (in_.read_item(&member) && member) {
+      if (!in_.read_key()) {
+        return false;
+      }
+      const Member which = member_named(in_.text());
+      const unsigned bit = 1U << static_cast<unsigned>(which);
+      const bool twice = which == Member::other ? !others.emplace(in_.text()).second : (seen & bit) != 0;
+      seen |= bit;
+      if (twice) {
+        in_.refuse_twice();
+      }
+      if (!read_member(which, twice, envelope)) {
+        return false;
+      }
+    }
+    return !member;
+  }
+
+  bool read_member(Member which, bool twice, Envelope& envelope) {
+    const char* const start = in_.here();
+    const bool is_text = in_.is_at('"');
+    json* tree = nullptr;
+    if (which == Member::params) {
+      tree = &envelope.params.emplace();
+    } else if (which == Member::error) {
+      tree = &envelope.error.emplace();
+    }
+    if (!in_.read_value(tree)) {
+      return false;
+    }
+    switch (which) {
+      case Member::jsonrpc: envelope.has_version = is_text && in_.text() == "2.0"; break;
+      case Member::id: envelope.id = twice ? "" : in_.since(start); break;  // whichever is echoed may be the wrong one
+      case Member::method:
+        envelope.asks = true;
+        if (is_text) {
+          envelope.method = in_.text();
+        }
+        break;
+      case Member::params: envelope.params_text = in_.since(start); break;
+      case Member::result:
+        envelope.has_result = true;
+        envelope.result_text = in_.since(start);
+        break;
+      case Member::error:
+      case Member::other: break;
+    }
+    return true;
+  }
+
+  JsonReader& in_;
+};
+
+Response response_of(Envelope& envelope) {
   Response response;
-  response.id = passage.id;
-  const auto result = object.find("result");
-  const auto error = object.find("error");
-  if (error == object.end()) {
+  response.id = envelope.id;
+  if (!envelope.error) {
     response.well_formed = true;
-    response.result_text = passage.result;
-  } else if (result == object.end()) {
-    response.error = to_error(*error);
+    response.result_text = envelope.result_text;
+  } else if (!envelope.has_result) {
+    response.error = to_error(*envelope.error);
     response.well_formed = response.error.has_value();
   }
   return response;
 }
 
-Message message_of(json& object, Passage& passage, const Limits& limits) {
-  const bool echo = is_id(passage.id, limits);
-  const std::string id(echo ? passage.id : "null");
+Message message_of(Envelope& envelope, const Limits& limits) {
+  const bool echo = is_id(envelope.id, limits);
   const auto invalid = [&](Error error) {
-    return Invalid{id, std::move(error), passage.answers && !passage.asks, passage.asks};
+    return Invalid{std::string(echo ? envelope.id : "null"), std::move(error), envelope.answers() && !envelope.asks,
+                   envelope.asks};
   };
-  if (passage.refused) {
-    return invalid(std::move(*passage.refused));
+  if (envelope.refused) {
+    return invalid(std::move(*envelope.refused));
   }
-  if (!object.is_object()) {
+  if (!envelope.is_object) {
     return invalid(invalid_request("a message is an object", "notAnObject"));
   }
-  const auto method = object.find("method");
-  if (method == object.end() && (object.contains("result") || object.contains("error"))) {
-    return response_of(object, passage);
+  if (!envelope.asks && envelope.answers()) {
+    return response_of(envelope);
   }
-  if (!echo && !passage.id.empty()) {
+  if (!echo && !envelope.id.empty()) {
     return invalid(invalid_request(
         "an id is a string or an integer of at most " + std::to_string(limits.id_bytes) + " bytes", "id"));
   }
-  const auto version = object.find("jsonrpc");
-  if (version == object.end() || *version != "2.0") {
+  if (!envelope.has_version) {
     return invalid(invalid_request(R"(the member jsonrpc must be "2.0")", "jsonrpc"));
   }
-  if (method == object.end() || !method->is_string()) {
+  if (!envelope.method) {
     return invalid(invalid_request("a request has a method, a string", "method"));
   }
-  Request request;
-  request.method = std::move(method->get_ref<std::string&>());
-  if (request.method.size() > limits.method_bytes) {
+  if (envelope.method->size() > limits.method_bytes) {
     return invalid(
         invalid_request("a method's name has at most " + std::to_string(limits.method_bytes) + " bytes", "method"));
   }
+  Request request;
+  request.method = std::move(*envelope.method);
   if (echo) {
-    request.id = id;
+    request.id = envelope.id;
   }
-  if (const auto params = object.find("params"); params != object.end()) {
-    request.params = std::move(*params);
-    request.params_text = passage.params;
+  if (envelope.params) {
+    request.params = std::move(*envelope.params);
+    request.params_text = envelope.params_text;
   }
   return request;
 }
 
-bool is_control(std::string_view text, std::size_t at) {
-  const auto byte = static_cast<unsigned char>(text[at]);
-  if (byte == 0xc2 && at + 1 < text.size()) {
-    return static_cast<unsigned char>(text[at + 1]) < 0xa0;  // U+0080 to U+009F, which some terminals obey
-  }
-  return byte < 0x20 || byte == 0x7f;
-}
-
-/// What may safely be shown to a person: UTF-8 without control characters, at most max_message_bytes long.
-std::string presentable(std::string_view text) {
-  bool harmless = is_utf8(text);
-  for (std::size_t at = 0; harmless && at < text.size(); ++at) {
-    harmless = !is_control(text, at);
-  }
-  if (!harmless) {
-    return printable(text, max_message_bytes / 4 - 16);
-  }
-  std::string_view cut = text.substr(0, max_message_bytes);
-  if (cut.size() < text.size()) {
-    cut.remove_suffix(incomplete_utf8_tail(cut));
-  }
-  return std::string(cut);
-}
-
-void append_member(std::string& out, std::string_view name) {
-  out += ',';
-  append_string(out, name);
-  out += ':';
-}
-
-/// Adds `,"name":value` to an object that has members already.
-void append_fact(std::string& out, const std::string& name, const Fact& fact) {
-  if (const auto* text = std::get_if<std::string>(&fact)) {
-    const bool lossless = is_utf8(*text);
-    append_member(out, lossless ? name : name + "Bytes");
-    append_string(out, lossless ? *text : to_base64(*text));
-    return;
-  }
-  if (const auto* texts = std::get_if<std::vector<std::string>>(&fact)) {
-    const bool lossless = std::all_of(texts->begin(), texts->end(), [](const std::string& t) { return is_utf8(t); });
-    append_member(out, lossless ? name : name + "Bytes");
-    const char* separator = "[";
-    for (const std::string& each : *texts) {
-      out += separator;
-      append_string(out, lossless ? each : to_base64(each));
-      separator = ",";
+/// The whole text as it stands, or nothing of it.
+std::optional<Error> read_messages(JsonReader& in, const Limits& limits, Parsed& parsed) {
+  EnvelopeReader reader(in);
+  std::size_t count = 0;
+  bool sound = true;
+  bool element = true;
+  const auto read_one = [&] {
+    Envelope envelope;
+    sound = reader.read(envelope);
+    if (sound && ++count <= limits.batch) {
+      parsed.messages.push_back(message_of(envelope, limits));
     }
-    out += texts->empty() ? "[]" : "]";
-    return;
-  }
-  append_member(out, name);
-  if (const auto* raw = std::get_if<RawJson>(&fact)) {
-    out += raw->text;
-  } else if (const auto* number = std::get_if<std::int64_t>(&fact)) {
-    out += std::to_string(*number);
+  };
+  parsed.batch = in.is_at('[');
+  if (parsed.batch) {
+    in.step_in();
+    while (sound && in.read_item(&element) && element) {
+      read_one();
+    }
   } else {
-    out += std::get<bool>(fact) ? "true" : "false";
+    read_one();
   }
+  in.read_end();
+  if (std::optional<Error> failure = in.failure()) {
+    return failure;
+  }
+  if (parsed.batch && count == 0) {
+    return invalid_request("a batch of nothing", "emptyBatch");
+  }
+  if (parsed.batch && count > limits.batch) {
+    return limit_exceeded("batch", static_cast<std::int64_t>(count), static_cast<std::int64_t>(limits.batch));
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
 Parsed parse_messages(std::string_view text, const Limits& limits) {
   Parsed parsed;
-  Document document = read_json(text, limits, Results::passed_over);
-  if (document.refused) {
-    parsed.messages.emplace_back(Invalid{"null", std::move(*document.refused)});
-  } else if (!document.root.is_array()) {
-    parsed.messages.push_back(message_of(document.root, document.passages.front(), limits));
-  } else if (document.root.empty()) {
-    parsed.messages.emplace_back(Invalid{"null", invalid_request("a batch of nothing", "emptyBatch")});
+  std::optional<Error> refused;
+  if (is_utf8(text)) {
+    JsonReader in(text, limits);
+    refused = read_messages(in, limits, parsed);
   } else {
-    parsed.batch = true;
-    parsed.messages.reserve(document.passages.size());
-    for (std::size_t i = 0; i < document.passages.size(); ++i) {
-      parsed.messages.push_back(message_of(document.root[i], document.passages[i], limits));
-    }
+    refused = Error(Fault::ParseError, "not UTF-8");
+  }
+  if (refused) {
+    parsed.batch = false;
+    parsed.messages.clear();
+    parsed.messages.emplace_back(Invalid{"null", std::move(*refused)});
   }
   return parsed;
 }
@@ -205,12 +274,12 @@ std::string id_key(std::string_view id) {
 }
 
 std::optional<std::string> find_id(std::string_view object_text, const Limits& limits) {
-  const Document document = read_json(object_text, limits);
-  if (document.refused || !document.root.is_object() || document.passages.front().refused ||
-      !is_id(document.passages.front().id, limits)) {
+  JsonReader in(object_text, limits);
+  Envelope envelope;
+  if (!EnvelopeReader(in).read(envelope) || envelope.refused || !is_id(envelope.id, limits)) {
     return std::nullopt;
   }
-  return std::string(document.passages.front().id);
+  return std::string(envelope.id);
 }
 
 Result Result::written(std::string json) {
@@ -231,84 +300,11 @@ json Result::tree(const Limits& limits) && {
   }
   auto& text = std::get<std::string>(value_);
   const Wiper wiper(&text);  // it may have held a secret
-  Document document = read_json(text, limits, Results::itself);
-  const bool sound = !document.refused && std::ranges::none_of(document.passages, [](const Passage& passage) {
-    return passage.refused.has_value();
-  });
-  if (!sound) {
+  Document document = read_json(text, limits);
+  if (document.refused) {
     throw Error(Fault::HostProtocol, "an answer that is no JSON as it is taken here").executed(Executed::unknown);
   }
   return std::move(document.root);
-}
-
-void Result::append_to(std::string& out) const {
-  if (const auto* text = std::get_if<std::string>(&value_)) {
-    out.reserve(out.size() + text->size() + 1);
-    out += *text;
-  } else {
-    append_json(out, std::get<json>(value_));
-  }
-}
-
-std::string result_message(std::string_view id, const Result& result) {
-  std::string out = R"({"jsonrpc":"2.0","id":)";
-  out += id;
-  out += R"(,"result":)";
-  result.append_to(out);
-  out += '}';
-  return out;
-}
-
-std::string error_message(std::string_view id, const Error& error) {
-  std::string out = R"({"jsonrpc":"2.0","id":)";
-  out += id;
-  out += R"(,"error":)";
-  out += error_object(error);
-  out += '}';
-  return out;
-}
-
-std::string request_message(std::optional<std::string_view> id, std::string_view method, const json& params) {
-  std::string out = R"({"jsonrpc":"2.0")";
-  make_room(out, usual_request);
-  if (id) {
-    out += R"(,"id":)";
-    out += *id;
-  }
-  append_member(out, "method");
-  append_string(out, method);
-  if (!params.is_null()) {
-    append_member(out, "params");
-    append_json(out, params);
-  }
-  out += '}';
-  return out;
-}
-
-std::string error_object(const Error& error) {
-  const auto& facts = error.facts();
-  std::string out = R"({"code":)" + std::to_string(static_cast<int>(error.fault()));
-  append_member(out, "message");
-  append_string(out, presentable(error.message()));
-  append_member(out, "data");
-  out += R"({"executed":)";
-  switch (error.was_executed()) {
-    case Executed::no: out += R"("no")"; break;
-    case Executed::yes: out += R"("yes")"; break;
-    case Executed::unknown: out += R"("unknown")"; break;
-  }
-  append_member(out, "retryable");
-  out += error.is_retryable() ? "true" : "false";
-  // A peer newer than we are may have sent a type of its own.
-  if (!error.has("type")) {
-    append_member(out, "type");
-    append_string(out, name_of(error.fault()));
-  }
-  for (const auto& [name, fact] : facts) {
-    append_fact(out, name, fact);
-  }
-  out += "}}";
-  return out;
 }
 
 }  // namespace rex::rpc

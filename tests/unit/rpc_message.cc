@@ -97,6 +97,28 @@ TEST_CASE("An id is echoed as it was written, and two spellings of it are one id
   CHECK(!find_id("", limits));
 }
 
+TEST_CASE("An id is found however the members stand, and never another's") {
+  const std::string text =
+      R"( {"x":{"id":7}, "id" : "\u0041" ,"params" : {"id":1, "z":[ ]},"method":"m","jsonrpc":"2.0"} )";
+  const Parsed parsed = parse_messages(text, limits);
+  CHECK(told(parsed.messages.at(0)) == R"(request "\u0041" m)");
+  const auto& request = std::get<Request>(parsed.messages.at(0));
+  CHECK(request.params_text == R"({"id":1, "z":[ ]})");
+  CHECK(request.params == json::parse(request.params_text));
+
+  const Parsed batch = parse_messages(R"([[{"id":2}],{"params":[ ],"id":123456789012345678901234567890}])", limits);
+  REQUIRE(batch.messages.size() == 2);
+  CHECK(told(batch.messages[0]) == "-32600 null");
+  CHECK(told(batch.messages[1]) == "-32600 123456789012345678901234567890");
+}
+
+TEST_CASE("A member that means nothing here may not come twice either", "[J03]") {
+  CHECK(told(R"({"jsonrpc":"2.0","id":1,"method":"m","x":1,"y":2})") == "request 1 m");
+  CHECK(told(R"({"jsonrpc":"2.0","id":1,"method":"m","x":1,"x":2})") == "-32600 1");
+  CHECK(told(R"({"jsonrpc":"2.0","id":1,"method":"m","method":"n"})") == "-32600 1");
+  CHECK(told(R"({"jsonrpc":"2.0","id":1,"method":"m","met\u0068od":"n"})") == "-32600 1");
+}
+
 TEST_CASE("An id or a method that is too long is refused and not echoed", "[J11]") {
   const std::string long_text(1 << 20, 'x');
   CHECK(told(R"({"jsonrpc":"2.0","id":")" + long_text + R"(","method":"m"})") == "-32600 null");
@@ -119,6 +141,15 @@ TEST_CASE("A batch is judged message by message, and as a whole only for its siz
   CHECK(told(parsed.messages[1]) == "request 2 m");
   CHECK(told(parsed.messages[2]) == "-32600 null");
   CHECK(told(parsed.messages[3]) == "notification n");
+
+  const std::string one_of_three =
+      R"([{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b","params":[{"a":1,"a":2}]},)"
+      R"({"jsonrpc":"2.0","id":3,"method":"c"}])";
+  const Parsed three = parse_messages(one_of_three, limits);
+  REQUIRE(three.messages.size() == 3);
+  CHECK(told(three.messages[0]) == "request 1 a");
+  CHECK(told(three.messages[1]) == "-32600 2");
+  CHECK(told(three.messages[2]) == "request 3 c");
 
   const auto batch_of = [](std::size_t n) {
     std::string text = "[";
