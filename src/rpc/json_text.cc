@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/encoding.h"
 #include "base/secret.h"
@@ -28,6 +30,9 @@ constexpr std::array<bool, 256> escaped_bytes = [] {
 }();
 
 bool is_escaped(char c) { return escaped_bytes[static_cast<unsigned char>(c)]; }
+
+/// Neither a string nor a container, in a text that is known to be JSON.
+bool is_in_word(char c) { return c > ' ' && c != ',' && c != ']' && c != '}'; }
 
 void append_utf8(std::string& text, std::uint32_t code) {
   const auto add = [&text](std::uint32_t byte) { text += static_cast<char>(byte); };
@@ -58,6 +63,24 @@ void append_checked(std::string& out, const std::string& text) {
 
 }  // namespace
 
+/// Eight bytes a step: each byte of a word that is one has its highest bit set then, and so may one behind it, but none
+/// before.
+const char* find_escaped(const char* begin, const char* end) {
+  static_assert(std::endian::native == std::endian::little);
+  constexpr std::uint64_t each = ~std::uint64_t{0} / 255;
+  const auto less = [](std::uint64_t word, std::uint64_t than) { return (word - each * than) & ~word; };
+  for (; end - begin >= 8; begin += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, begin, sizeof word);
+    const std::uint64_t found =
+        (less(word, 0x20) | less(word ^ each * '"', 1) | less(word ^ each * '\\', 1)) & each * 0x80;
+    if (found != 0) {
+      return begin + std::countr_zero(found) / 8;
+    }
+  }
+  return std::find_if(begin, end, is_escaped);
+}
+
 json value_of(const Number& number) {
   const char* const begin = number.text.data();
   const char* const end = begin + number.text.size();
@@ -79,14 +102,8 @@ json value_of(const Number& number) {
   return real;
 }
 
-std::optional<std::string_view> Scanner::read_string(std::string& room) {
-  if (!take('"')) {
-    return std::nullopt;
-  }
-  const std::string_view plain = take_plain();
-  if (take('"')) {
-    return plain;
-  }
+/// The rest of a string that begins with `plain`.
+bool Scanner::read_escaped(std::string_view plain, std::string& room) {
   room.clear();
   const auto add = [&room](std::string_view more) {
     make_room(room, more.size() + longest_character);
@@ -96,17 +113,10 @@ std::optional<std::string_view> Scanner::read_string(std::string& room) {
   while (take('\\') && read_escape(room)) {
     add(take_plain());
     if (take('"')) {
-      return room;
+      return true;
     }
   }
-  return std::nullopt;
-}
-
-/// Up to the next byte that means something else in a string than itself.
-std::string_view Scanner::take_plain() {
-  const char* const start = p_;
-  p_ = std::find_if(start, end_, is_escaped);
-  return since(start);
+  return false;
 }
 
 void Scanner::skip_value() {
@@ -114,8 +124,8 @@ void Scanner::skip_value() {
   do {
     const char c = *p_++;
     if (c == '"') {
-      while (p_ != end_ && *p_ != '"') {
-        p_ += *p_ == '\\' && p_ + 1 != end_ ? 2 : 1;
+      while (take_plain(), p_ != end_ && *p_ != '"') {
+        p_ += p_ + 1 != end_ ? 2 : 1;
       }
       take('"');
     } else if (c == '{' || c == '[') {
@@ -123,9 +133,7 @@ void Scanner::skip_value() {
     } else if (c == '}' || c == ']') {
       --depth;
     } else if (depth == 0) {
-      while (p_ != end_ && std::string_view(",]} \n\t\r").find(*p_) == std::string_view::npos) {
-        ++p_;
-      }
+      p_ = std::find_if_not(p_, end_, is_in_word);
     }
   } while (depth > 0 && p_ != end_);
 }
@@ -212,7 +220,8 @@ void append_string(std::string& out, std::string_view utf8) {
   make_room(out, longest_token);
   out += '"';
   while (!utf8.empty()) {
-    const auto plain = static_cast<std::size_t>(std::find_if(utf8.begin(), utf8.end(), is_escaped) - utf8.begin());
+    const char* const begin = utf8.data();
+    const auto plain = static_cast<std::size_t>(find_escaped(begin, begin + utf8.size()) - begin);
     make_room(out, plain + longest_token);
     out.append(utf8, 0, plain);
     utf8.remove_prefix(plain);

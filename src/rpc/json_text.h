@@ -30,6 +30,9 @@ void append_json(std::string& out, const nlohmann::json& value);
 /// Wipes every string in it: one may be a secret, and a tree that is let go of leaves what it held.
 void wipe_strings(nlohmann::json& value);
 
+/// Where the first byte is that means something else in a string than itself; or the end.
+const char* find_escaped(const char* begin, const char* end);
+
 /// A place in a text, which must outlive it. Each reading moves on over what it took, and a failed one stays where the
 /// text ceased to be JSON. That the bytes are UTF-8 has been seen to before.
 class Scanner {
@@ -70,13 +73,27 @@ class Scanner {
 
   /// The string that begins here, decoded: where it stands, or in `room` if it has escapes. Nullopt if there is none,
   /// and for half a surrogate pair.
-  std::optional<std::string_view> read_string(std::string& room);
+  std::optional<std::string_view> read_string(std::string& room) {
+    if (!take('"')) {
+      return std::nullopt;
+    }
+    const std::string_view plain = take_plain();
+    if (take('"')) {
+      return plain;
+    }
+    return read_escaped(plain, room) ? std::optional<std::string_view>(room) : std::nullopt;
+  }
   bool read_number(Number* number);
   /// Passes over the value that begins here, in a text that is known to be JSON.
   void skip_value();
 
  private:
-  std::string_view take_plain();
+  std::string_view take_plain() {
+    const char* const start = p_;
+    p_ = find_escaped(p_, end_);
+    return since(start);
+  }
+  bool read_escaped(std::string_view plain, std::string& room);
   bool read_escape(std::string& text);
   bool read_hex(std::uint32_t* code);
   bool read_digits();
