@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <asio/as_tuple.hpp>
 #include <asio/async_result.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/execution_context.hpp>
@@ -19,41 +18,63 @@
 namespace rex {
 namespace {
 
-/// Deadlines that have come. The loop would see to all of them before it looks again what else there is; so they are
-/// taken a few at a time (test_amounts.py, K08).
-class Due : public asio::execution_context::service {
+/// What goes on soon, in the order in which it was told to. In a queue of ours, for asio would look for I/O between any
+/// two, each time with a system call, and see to all deadlines that have come before it looks at all: so they are taken
+/// a few at a time (test_amounts.py, K08).
+class Soon : public asio::execution_context::service {
  public:
-  using key_type = Due;
+  using key_type = Soon;
   static inline asio::execution_context::id id;
 
-  explicit Due(asio::execution_context& context) : service(context) {}
+  explicit Soon(asio::execution_context& context) : service(context) {}
 
-  /// The Waiter is null once it is gone.
-  void add(Executor executor, std::shared_ptr<Waiter*> waiter) {
-    waiters_.push_back(std::move(waiter));
-    if (waiters_.size() == 1) {
-      asio::post(executor, [this, executor] { take(executor); });
+  static Soon& of(const Executor& executor) { return asio::use_service<Soon>(executor.context()); }
+
+  void add(const Executor& executor, asio::any_completion_handler<void()> act) {
+    if (!over_) {
+      waiting_.push_back(std::move(act));
+      take_later(executor);
+    }
+  }
+
+  /// Calls `act`, and then what that and others have added.
+  template <class Act>
+  void turn(const Executor& executor, Act act) {
+    struct Rest {  // also where something escapes
+      ~Rest() {
+        soon.is_turn_ = false;
+        soon.take_later(executor);
+      }
+      Soon& soon;
+      const Executor& executor;
+    };
+    is_turn_ = true;
+    const Rest rest{*this, executor};
+    act();
+    for (int n = 0; n < at_once && !waiting_.empty(); ++n) {
+      auto next = std::move(waiting_.front());
+      waiting_.pop_front();
+      std::move(next)();
     }
   }
 
  private:
   static constexpr int at_once = 64;
 
-  void take(Executor executor) {
-    for (int n = 0; n < at_once && !waiters_.empty(); ++n) {
-      const std::shared_ptr<Waiter*> waiter = std::move(waiters_.front());
-      waiters_.pop_front();
-      if (*waiter != nullptr) {
-        (*waiter)->wake();
-      }
-    }
-    if (!waiters_.empty()) {
-      asio::post(executor, [this, executor] { take(executor); });
+  void take_later(const Executor& executor) {
+    if (!waiting_.empty() && !std::exchange(is_turn_, true)) {
+      asio::post(executor, [this, executor] { turn(executor, [] {}); });
     }
   }
-  void shutdown() override { waiters_.clear(); }
 
-  std::deque<std::shared_ptr<Waiter*>> waiters_;
+  void shutdown() override {
+    over_ = true;
+    const auto never_called = std::exchange(waiting_, {});
+  }
+
+  std::deque<asio::any_completion_handler<void()>> waiting_;
+  bool is_turn_ = false;  // there is one, or is to come
+  bool over_ = false;
 };
 
 }  // namespace
@@ -68,6 +89,10 @@ TimePoint deadline_after(std::optional<Milliseconds> delay) {
 
 std::int64_t milliseconds_since(TimePoint begin) {
   return std::chrono::duration_cast<Milliseconds>(Clock::now() - begin).count();
+}
+
+void post(Executor executor, asio::any_completion_handler<void()> act) {
+  Soon::of(executor).add(executor, std::move(act));
 }
 
 void spawn(Executor executor, Task<> task) {
@@ -104,8 +129,7 @@ void Waiter::wake() {
 void Waiter::resume() {
   if (resume_) {
     timer_.cancel();
-    auto handler = std::exchange(resume_, nullptr);
-    asio::post(timer_.get_executor(), std::move(handler));
+    post(timer_.get_executor(), std::exchange(resume_, nullptr));
   }
 }
 
@@ -118,10 +142,9 @@ Task<> Waiter::until(TimePoint deadline) {
         if (!alive_) {
           alive_ = std::make_shared<Waiter*>(this);
         }
-        const Executor executor = timer_.get_executor();
-        timer_.async_wait([alive = alive_, executor](const std::error_code& error) {
+        timer_.async_wait([alive = alive_](const std::error_code& error) {
           if (!error && *alive != nullptr) {
-            asio::use_service<Due>(executor.context()).add(executor, alive);
+            (*alive)->wake();
           }
         });
       }
@@ -162,10 +185,16 @@ Task<bool> AsyncFd::wait(asio::posix::descriptor_base::wait_type what) {
   if (!descriptor_.is_open()) {
     co_return false;
   }
+  // What whoever waits here wakes goes on in the same turn of the loop. After close() the answer is operation_aborted;
+  // this object may be gone by then, so nothing of it is touched.
+  auto park = [this, what](auto handler) {
+    const Executor executor = descriptor_.get_executor();
+    descriptor_.async_wait(what, [executor, handler = std::move(handler)](const std::error_code& error) mutable {
+      Soon::of(executor).turn(executor, [&] { std::move(handler)(!error); });
+    });
+  };
   const asio::use_awaitable_t<Executor> token;
-  // After close() the answer is operation_aborted; this object may be gone by then, so nothing of it is touched.
-  const auto [error] = co_await descriptor_.async_wait(what, asio::as_tuple(token));
-  co_return !error;
+  co_return co_await asio::async_initiate<const asio::use_awaitable_t<Executor>, void(bool)>(std::move(park), token);
 }
 
 Task<bool> AsyncFd::readable() { return wait(asio::posix::descriptor_base::wait_read); }

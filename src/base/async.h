@@ -45,6 +45,9 @@ TimePoint deadline_after(std::optional<Milliseconds> delay);
 /// Whole milliseconds from `begin` until now.
 std::int64_t milliseconds_since(TimePoint begin);
 
+/// Calls `act` on the loop, soon: behind all that was told to go on before. Only from the loop's own thread.
+void post(Executor executor, asio::any_completion_handler<void()> act);
+
 /// Starts `task` on the loop. Nothing may escape from it: what does is a bug, and leaves the loop's run().
 /// `task` must own (by value or shared_ptr) all it uses.
 void spawn(Executor executor, Task<> task);
