@@ -19,6 +19,7 @@ constexpr Milliseconds channel_patience{15'000};
 
 constexpr std::size_t max_stderr = 4096;
 constexpr std::size_t max_write = 64 * 1024;
+constexpr std::size_t step_bytes = 4096;       // that libssh takes off the socket at most
 constexpr std::size_t kept_read = 256 * 1024;  // of the room for what is read
 // A server that sends more than its window, which libssh lets it: several times what libssh ever offers.
 constexpr std::size_t max_available = 16 * 1024 * 1024;
@@ -329,10 +330,12 @@ bool Libssh::take_in() {
     handles_->event = libssh().ssh_event_new();
     libssh().ssh_event_add_session(handles_->event, handles_->session);
   }
+  const std::size_t before = held_.size();
   const int result = libssh().ssh_event_dopoll(handles_->event, 0);
   broken_ = broken_ || result == SSH_ERROR || libssh().ssh_is_connected(handles_->session) == 0 ||
             held_.size() > max_available;
-  return result == SSH_OK && !broken_ && !closed_;
+  const bool emptied = held_.size() > before && held_.size() - before < step_bytes / 2;
+  return result == SSH_OK && !broken_ && !closed_ && !emptied;
 }
 
 std::string_view Libssh::read_available() {

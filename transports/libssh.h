@@ -84,7 +84,8 @@ class Libssh {
   // Once it is open. None waits, or looks at the hang-up, whose socket may be gone by then.
 
   [[nodiscard]] int fd() const;
-  /// Takes in what has come, a little at a time. False when nothing more is there, or the connection broke.
+  /// Takes in what has come, a little at a time. False when nothing more is there, or the connection broke; and where
+  /// it came to so little that there can hardly be more: whoever waits for the socket is woken at once if there is.
   bool take_in();
   /// How many bytes of the channel's stream can be read now.
   [[nodiscard]] std::size_t available() const { return held_.size(); }

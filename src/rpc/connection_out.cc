@@ -179,9 +179,8 @@ void Connection::send_data(std::uint64_t stream, std::string_view bytes) {
   if (closed_) {
     return;
   }
-  const std::string header = data_header(stream, bytes.size());
-  make_room(output_, header.size() + bytes.size());
-  output_ += header;
+  make_room(output_, max_header_bytes + bytes.size());
+  append_data_header(output_, stream, bytes.size());
   output_ += bytes;
   if (!corked_) {
     flush();
@@ -192,10 +191,9 @@ void Connection::send(std::string_view body) {
   if (closed_) {
     return;
   }
-  const std::string header = frame_header(decoder_.framing(), body.size());
   const std::string_view trailer = frame_trailer(decoder_.framing());
-  make_room(output_, header.size() + body.size() + trailer.size());
-  output_ += header;
+  make_room(output_, max_header_bytes + body.size() + trailer.size());
+  append_frame_header(output_, decoder_.framing(), body.size());
   output_ += body;
   output_ += trailer;
   if (!corked_) {

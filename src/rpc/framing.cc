@@ -346,16 +346,15 @@ std::optional<Frame> FrameDecoder::break_stream(std::string_view reason) {
   return std::nullopt;
 }
 
-std::string frame_header(Framing framing, std::size_t body_bytes) {
-  if (framing == Framing::lines) {
-    return {};
+void append_frame_header(std::string& out, Framing framing, std::size_t body_bytes) {
+  if (framing != Framing::lines) {
+    ((out += usual_names[0]) += std::to_string(body_bytes)) += "\r\n\r\n";
   }
-  return "Content-Length: " + std::to_string(body_bytes) + "\r\n\r\n";
 }
 
-std::string data_header(std::uint64_t stream, std::size_t bytes) {
-  return "Content-Length: " + std::to_string(bytes) + "\r\nContent-Type: " + std::string(data_type) +
-         std::to_string(stream) + "\r\n\r\n";
+void append_data_header(std::string& out, std::uint64_t stream, std::size_t bytes) {
+  ((out += usual_names[0]) += std::to_string(bytes)) += "\r\n";
+  (((out += usual_names[1]) += data_type) += std::to_string(stream)) += "\r\n\r\n";
 }
 
 std::string_view frame_trailer(Framing framing) { return framing == Framing::lines ? "\n" : ""; }

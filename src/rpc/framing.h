@@ -82,10 +82,12 @@ class FrameDecoder {
   std::uint64_t missing_ = 0;  // bytes of the body that have not arrived
 };
 
-/// `body` with what `framing` puts around it; `unknown` is sent as headers. `body` must be one line of JSON.
-std::string frame_header(Framing framing, std::size_t body_bytes);
-/// What goes before `bytes` bytes of data of a stream.
-std::string data_header(std::uint64_t stream, std::size_t bytes);
+/// Most bytes that one of these two adds.
+inline constexpr std::size_t max_header_bytes = 128;
+/// Adds what goes before a body of so many bytes; `unknown` is sent as headers. The body must be one line of JSON.
+void append_frame_header(std::string& out, Framing framing, std::size_t body_bytes);
+/// Adds what goes before so many bytes of data of a stream.
+void append_data_header(std::string& out, std::uint64_t stream, std::size_t bytes);
 std::string_view frame_trailer(Framing framing);
 
 }  // namespace rex::rpc

@@ -47,7 +47,9 @@ std::string notification(const std::string& method, const json& params) {
 }
 
 std::string data(std::uint64_t stream, std::string_view bytes) {
-  return rex::rpc::data_header(stream, bytes.size()) + std::string(bytes);
+  std::string frame;
+  rex::rpc::append_data_header(frame, stream, bytes.size());
+  return frame += bytes;
 }
 
 /// We are the side that was dialled; the peer is a test that writes frames by hand.
