@@ -23,7 +23,7 @@ JsonReader::~JsonReader() { wipe(room_); }
 
 bool JsonReader::read_value(json* into) {
   in_.skip_space();
-  bool sound = begin_value(building_ ? into : nullptr);
+  bool sound = begin_value(is_building() ? into : nullptr);
   while (sound && levels_.size() > stepped_in_) {
     sound = next_in_container();
   }
@@ -101,7 +101,7 @@ void JsonReader::refuse(Error error) {
 
 /// A container is only opened, unless it is passed over.
 bool JsonReader::begin_value(json* into) {
-  if (into == nullptr || values_ >= limits_.json_values) {
+  if (into == nullptr) {
     return pass_over();
   }
   if (in_.at_end()) {
@@ -208,7 +208,7 @@ bool JsonReader::next_item(Level& level, bool* item) {
 
 bool JsonReader::next_in_container() {
   Level& level = levels_.back();
-  json* const node = building_ ? level.node : nullptr;
+  json* const node = is_building() ? level.node : nullptr;
   bool item = false;
   if (!next_item(level, &item) || !item) {
     return !malformed_;

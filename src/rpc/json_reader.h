@@ -46,6 +46,8 @@ class JsonReader {
   /// The last key or string; valid until the next.
   [[nodiscard]] std::string_view text() const { return text_; }
 
+  /// Nothing has been refused: what is read is still of use.
+  [[nodiscard]] bool is_building() const { return building_ && values_ < limits_.json_values; }
   /// The last key has come before in its object.
   void refuse_twice();
   /// Why what was read since this was last asked is not taken; nullopt if it is.

@@ -113,7 +113,8 @@ class EnvelopeReader {
       }
       const Member which = member_named(in_.text());
       const unsigned bit = 1U << static_cast<unsigned>(which);
-      const bool twice = which == Member::other ? !others.emplace(in_.text()).second : (seen & bit) != 0;
+      const bool twice =
+          which != Member::other ? (seen & bit) != 0 : in_.is_building() && !others.emplace(in_.text()).second;
       seen |= bit;
       if (twice) {
         in_.refuse_twice();

@@ -119,6 +119,27 @@ TEST_CASE("A member that means nothing here may not come twice either", "[J03]")
   CHECK(told(R"({"jsonrpc":"2.0","id":1,"method":"m","met\u0068od":"n"})") == "-32600 1");
 }
 
+TEST_CASE("A text of too many values is refused as a whole, and one that is no JSON before that", "[J12]") {
+  Limits few;
+  few.json_values = 10;
+  const auto refusal = [&](const std::string& text) {
+    const Parsed parsed = parse_messages(text, few);
+    REQUIRE(parsed.messages.size() == 1);
+    CHECK(!parsed.batch);
+    return told(parsed.messages[0]);
+  };
+  const std::string head = R"({"jsonrpc":"2.0","id":1,"method":"m",)";
+  CHECK(refusal(head + R"("params":[1,2,3,4,5]})") == "request 1 m");
+  for (const std::string& tail :
+       {R"("params":[1,2,3,4,5,6]})", R"("a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7})",
+        R"("params":{"a":[1,2,3,4,5,6,7,8],"b":0,"b":0}})", R"("x":[[],[],[],[],[],[],[]]})"}) {
+    CAPTURE(tail);
+    CHECK(refusal(head + tail) == "1201 null");
+    CHECK(refusal("[" + head + tail + "]") == "1201 null");
+    CHECK(refusal(head + tail + "}") == "-32700 null");
+  }
+}
+
 TEST_CASE("An id or a method that is too long is refused and not echoed", "[J11]") {
   const std::string long_text(1 << 20, 'x');
   CHECK(told(R"({"jsonrpc":"2.0","id":")" + long_text + R"(","method":"m"})") == "-32600 null");
