@@ -91,7 +91,7 @@ std::int64_t milliseconds_since(TimePoint begin) {
   return std::chrono::duration_cast<Milliseconds>(Clock::now() - begin).count();
 }
 
-void post(Executor executor, asio::any_completion_handler<void()> act) {
+void call_soon(Executor executor, asio::any_completion_handler<void()> act) {
   Soon::of(executor).add(executor, std::move(act));
 }
 
@@ -129,7 +129,7 @@ void Waiter::wake() {
 void Waiter::resume() {
   if (resume_) {
     timer_.cancel();
-    post(timer_.get_executor(), std::exchange(resume_, nullptr));
+    call_soon(timer_.get_executor(), std::exchange(resume_, nullptr));
   }
 }
 

@@ -46,7 +46,8 @@ TimePoint deadline_after(std::optional<Milliseconds> delay);
 std::int64_t milliseconds_since(TimePoint begin);
 
 /// Calls `act` on the loop, soon: behind all that was told to go on before. Only from the loop's own thread.
-void post(Executor executor, asio::any_completion_handler<void()> act);
+/// Not called post: a call that names no namespace found asio's, which is another queue.
+void call_soon(Executor executor, asio::any_completion_handler<void()> act);
 
 /// Starts `task` on the loop. Nothing may escape from it: what does is a bug, and leaves the loop's run().
 /// `task` must own (by value or shared_ptr) all it uses.

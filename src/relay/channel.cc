@@ -252,10 +252,9 @@ void Channel::notification(std::string method, json params, const std::shared_pt
     return;
   }
   // In the order in which it came: an answer that came before it is still on its way to the coroutine that waits.
-  post(client_->executor(),
-       [self = shared_from_this(), number = number_, method = std::move(method), params = std::move(params)]() mutable {
-         self->deliver(method, std::move(params), number);
-       });
+  call_soon(client_->executor(),
+            [self = shared_from_this(), number = number_, method = std::move(method),
+             params = std::move(params)]() mutable { self->deliver(method, std::move(params), number); });
 }
 
 void Channel::deliver(const std::string& method, json params, std::uint64_t number) {

@@ -265,6 +265,20 @@ class Afar(RelayCase):
         self.assertEqual(told(self.rex, "$/progress", token="dial")["host"], "a/b")
         self.rex.call("host/disconnect", host="a/b", name="p")
 
+    def test_what_is_told_before_an_answer_comes_before_it(self):
+        hop = self.fake("hello()", "asked = [read() for _ in range(20)]",
+                        "raw(b''.join(framed(method='$/progress', params={'token': i, 'value': {}}) + "
+                        "framed(id=each['id'], result=i) for i, each in enumerate(asked)))", "read()")
+        words = [("host/connect", {"name": "h", "argv": hop}), *[("process/run", {"host": "h", "command": "x"})] * 20]
+        text = "".join(json.dumps({"jsonrpc": "2.0", "id": i, "method": method, "params": params}) + "\n"
+                       for i, (method, params) in enumerate(words, -1))
+        ran = subprocess.run([binary()], input=text.encode(), capture_output=True, timeout=60, check=True,
+                             env=self.environment())
+        messages = map(json.loads, ran.stdout.splitlines())
+        came = [m["params"]["token"] if m.get("method") == "$/progress" else (m["id"], m.get("result"))
+                for m in messages if m.get("method") == "$/progress" or m.get("id", -1) >= 0]
+        self.assertEqual(came, [each for i in range(20) for each in (i, (i, i))])
+
     def test_a_batch_may_name_many_hosts_and_is_answered_as_one(self):
         words = [{"jsonrpc": "2.0", "id": "c", "method": "host/connect", "params": {"name": "h", "argv": [binary()]}}]
         batch = [{"jsonrpc": "2.0", "id": i, "method": "process/run", "params": {"command": f"echo {i}", **where}}
